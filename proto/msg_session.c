@@ -1,0 +1,30 @@
+#include "proto/msg_session.h"
+
+#define ID_TEXT_MAX 64
+
+const struct json_field session_list_fields[] = {
+    JSON_U32_FIELD(struct session_list_params, limit, JSON_OPTIONAL, 1, 100, "How many sessions to return; 10 if left out."),
+    JSON_STRING_FIELD(struct session_list_params, before, JSON_OPTIONAL, 1, ID_TEXT_MAX,
+                      "The cursor of the last answer, for the sessions before those."),
+    JSON_FIELD_LAST,
+};
+
+const struct json_field session_delete_fields[] = {
+    JSON_STRING_FIELD(struct session_delete_params, sessionId, JSON_REQUIRED, 1, ID_TEXT_MAX,
+                      "The session to delete with its workspace."),
+    JSON_FIELD_LAST,
+};
+
+void session_view_write(struct json_writer *writer, const struct session_view *view)
+{
+    json_write_object(writer);
+    json_member_string(writer, "sessionId", view->sessionId);
+    json_member_string_opt(writer, "title", view->title);
+    json_member_string_opt(writer, "repository", view->repository);
+    json_member_string_opt(writer, "branch", view->branch);
+    json_member_u64(writer, "createdAt", view->createdAt);
+    json_member_u64(writer, "updatedAt", view->updatedAt);
+    json_member_u64(writer, "runs", view->runs);
+    json_member_string_opt(writer, "lastRunId", view->lastRunId);
+    json_write_object_end(writer);
+}
