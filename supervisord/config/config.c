@@ -1,0 +1,562 @@
+#include "config/config.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json_write.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "config/config_internal.h"
+
+enum { LIST_MAX = 1000 };
+
+/* Checks of texts ----------------------------------------------------------------------------- */
+
+static void replace(char **value, char *with)
+{
+    free(*value);
+    *value = with;
+}
+
+static bool has_control(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+static int check_plain(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return has_control(*value) || strchr(*value, ' ') != NULL ? -1 : 0;
+}
+
+static int check_agent(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return (*value)[strspn(*value, "abcdefghijklmnopqrstuvwxyz0123456789-")] != '\0' ? -1 : 0;
+}
+
+/* Absolute, or below ~; without "..", and without a slash at the end. */
+static int check_path(char **value, const struct paths *paths)
+{
+    if (str_equal(*value, "~") || str_starts(*value, "~/"))
+        replace(value, mem_printf("%s%s", paths->home, *value + 1));
+    if ((*value)[0] != '/' || has_control(*value))
+        return -1;
+    if (strstr(*value, "/../") != NULL || str_ends(*value, "/.."))
+        return -1;
+    for (size_t len = strlen(*value); len > 1 && (*value)[len - 1] == '/'; len--)
+        (*value)[len - 1] = '\0';
+    return 0;
+}
+
+static int check_program(char **value, const struct paths *paths)
+{
+    if ((*value)[0] == '\0')
+        return 0;
+    if (strchr(*value, '/') == NULL)
+        return check_plain(value, paths);
+    return check_path(value, paths);
+}
+
+static int check_program_path(char **value, const struct paths *paths)
+{
+    return (*value)[0] == '\0' ? 0 : check_path(value, paths);
+}
+
+/* The web pages are for this machine only. */
+static int check_loopback(char **value, const struct paths *paths)
+{
+    unsigned char address[16];
+
+    (void)paths;
+    if (inet_pton(AF_INET, *value, address) == 1)
+        return address[0] == 127 ? 0 : -1;
+    return str_equal(*value, "::1") ? 0 : -1;
+}
+
+static int check_log_level(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return log_level_parse(*value) < 0 ? -1 : 0;
+}
+
+static bool valid_host_name(const char *host, size_t len)
+{
+    if (len == 0 || len > 253 || host[0] == '.' || host[0] == '-' || host[len - 1] == '.')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = host[i];
+
+        if (c == '.' && host[i + 1] == '.')
+            return false;
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+static void lower(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text >= 'A' && *text <= 'Z')
+            *text = (char)(*text - 'A' + 'a');
+    }
+}
+
+/* HOST:PORT, *.HOST:PORT or [IPv6]:PORT. */
+static int check_egress(char **value, const struct paths *paths)
+{
+    unsigned char address[16];
+    const char *colon = strrchr(*value, ':');
+    uint64_t port;
+
+    (void)paths;
+    lower(*value);
+    if (colon == NULL || !str_parse_u64(colon + 1, 65535, &port) || port == 0)
+        return -1;
+    const char *host = *value;
+    size_t len = (size_t)(colon - host);
+    if (host[0] == '[') {
+        if (len < 4 || host[len - 1] != ']')
+            return -1;
+        AUTO_FREE
+        char *inside = mem_strndup(host + 1, len - 2);
+        return inet_pton(AF_INET6, inside, address) == 1 ? 0 : -1;
+    }
+    if (str_starts(host, "*.")) {
+        host += 2;
+        len -= 2;
+    }
+    return valid_host_name(host, len) ? 0 : -1;
+}
+
+/* The table ----------------------------------------------------------------------------------- */
+
+#define TYPED(member, ctype)                                                                       \
+    _Generic(((struct config *)0)->member, ctype : offsetof(struct config, member))
+#define TEXT_ROW(name, member, min, max, otherwise, check, allowed, env, help)                     \
+    {                                                                                              \
+        name, SETTING_STRING, TYPED(member, char *), 0, min, max, 0, otherwise, check, allowed,    \
+            env, help                                                                              \
+    }
+#define U32_ROW(name, member, min, max, otherwise, env, help)                                      \
+    {                                                                                              \
+        name, SETTING_U32, TYPED(member, uint32_t), 0, min, max, otherwise, NULL, NULL, NULL, env, \
+            help                                                                                   \
+    }
+#define BOOL_ROW(name, member, otherwise, env, help)                                               \
+    {                                                                                              \
+        name, SETTING_BOOL, TYPED(member, bool), 0, 0, 1, otherwise, NULL, NULL, NULL, env, help   \
+    }
+#define LIST_ROW(name, member, count, check, allowed, env, help)                                   \
+    {                                                                                              \
+        name, SETTING_LIST, TYPED(member, char **), TYPED(count, size_t), 1, 4096, 0, NULL, check, \
+            allowed, env, help                                                                     \
+    }
+
+/* host uids: above what useradd (to 60000), systemd (61184 to 65519), /etc/subuid (100000 to
+ * 600100000), containers (524288 to 1879048191) and directory services (to 2000200000) give out,
+ * and below systemd's foreign range at 2147352576 and the 2^31 from where some programs take uids
+ * for negative. */
+enum { HOST_UID_MIN = 65536, HOST_UID_DEFAULT = 2100000000, HOST_UID_END = 2147352576 };
+
+static const char absolute_path[] = "an absolute path, or one that begins with ~/, without \"..\"";
+
+const struct setting config_settings[] = {
+    TEXT_ROW("defaults.agent", default_agent, 1, 64, "opencode", check_agent,
+             "the name of an agent: lower-case letters, digits and dashes",
+             "SANDBOX_MCP_DEFAULTS_AGENT", "agent of a run that names none"),
+    TEXT_ROW("defaults.model", default_model, 1, 200, "anthropic/claude-sonnet-4-5", check_plain,
+             "a model without spaces, such as provider/model", "SANDBOX_MCP_DEFAULTS_MODEL",
+             "model of a run that names none"),
+    U32_ROW("defaults.timeoutMinutes", default_timeout_minutes, 1, 10080, 120,
+            "SANDBOX_MCP_DEFAULTS_TIMEOUT_MINUTES", "time limit of a run that names none"),
+    U32_ROW("limits.concurrentRuns", concurrent_runs, 1, 256, 4,
+            "SANDBOX_MCP_LIMITS_CONCURRENT_RUNS",
+            "runs that work at the same time; more wait in the queue"),
+    U32_ROW("limits.queuedRuns", max_queued_runs, 1, 100000, 1000, "SANDBOX_MCP_LIMITS_QUEUED_RUNS",
+            "runs that may wait; more are refused"),
+    U32_ROW("limits.memoryMiB", memory_mib, 256, 1 << 20, 4096, "SANDBOX_MCP_LIMITS_MEMORY_MIB",
+            "memory of one sandbox"),
+    U32_ROW("limits.processes", processes, 16, 65536, 512, "SANDBOX_MCP_LIMITS_PROCESSES",
+            "processes and threads of one sandbox"),
+    U32_ROW("limits.diskMiB", disk_mib, 64, 1 << 24, 10240, "SANDBOX_MCP_LIMITS_DISK_MIB",
+            "disk space of one session's workspace and home"),
+    LIST_ROW("localRepositories", local_repositories, local_repository_count, check_path,
+             absolute_path, "SANDBOX_MCP_LOCAL_REPOSITORIES",
+             "folders whose repositories a run may clone by path; in the environment separated by "
+             "colons"),
+    TEXT_ROW("sandbox.bwrap", sandbox_bwrap, 1, 4096, "bwrap", check_program,
+             "a program's name or absolute path", "SANDBOX_MCP_SANDBOX_BWRAP",
+             "the bubblewrap program; a name without a slash is looked up on PATH"),
+    TEXT_ROW("sandbox.init", sandbox_init, 0, 4096, "", check_program_path, absolute_path,
+             "SANDBOX_MCP_SANDBOX_INIT",
+             "process 1 of sandboxes; empty: sandbox-init beside the daemon's program"),
+    U32_ROW("sandbox.hostUidBase", host_uid_base, HOST_UID_MIN, HOST_UID_END - 1, HOST_UID_DEFAULT,
+            "SANDBOX_MCP_SANDBOX_HOST_UID_BASE",
+            "first of the host uids that sessions get, one each, when the daemon runs as root; "
+            "nobody else may use them"),
+    U32_ROW("sandbox.hostUidCount", host_uid_count, 1, 1000000, 10000,
+            "SANDBOX_MCP_SANDBOX_HOST_UID_COUNT",
+            "number of those uids, and so of sessions that can be kept then"),
+    TEXT_ROW("agents.opencode.path", agent_opencode, 0, 4096, "", check_program_path, absolute_path,
+             "SANDBOX_MCP_AGENTS_OPENCODE_PATH",
+             "the OpenCode program; empty: the installed one in the data folder, then PATH"),
+    U32_ROW("agents.startSeconds", agent_start_seconds, 1, 3600, 60,
+            "SANDBOX_MCP_AGENTS_START_SECONDS", "time an agent may take to answer after its start"),
+    U32_ROW("workspace.cloneMinutes", clone_minutes, 1, 1440, 60,
+            "SANDBOX_MCP_WORKSPACE_CLONE_MINUTES", "time a clone may take"),
+    U32_ROW("run.stallMinutes", stall_minutes, 1, 1440, 30, "SANDBOX_MCP_RUN_STALL_MINUTES",
+            "time without any sign of progress after which a run counts as stalled"),
+    BOOL_ROW("web.enabled", web_enabled, 1, "SANDBOX_MCP_WEB_ENABLED",
+             "whether there are web pages"),
+    TEXT_ROW("web.listen", web_listen, 1, 64, "127.0.0.1", check_loopback,
+             "a loopback address: 127.0.0.1 (or another in 127.0.0.0/8) or ::1",
+             "SANDBOX_MCP_WEB_LISTEN", "address of the web pages"),
+    U32_ROW("web.port", web_port, 0, 65535, 0, "SANDBOX_MCP_WEB_PORT",
+            "port of the web pages; 0: any free one"),
+    TEXT_ROW("log.level", log_level, 1, 16, "info", check_log_level, "error, warn, info or debug",
+             "SANDBOX_MCP_LOG_LEVEL", "least important lines that are logged"),
+    U32_ROW("idleExitMinutes", idle_exit_minutes, 0, 10080, 0, "SANDBOX_MCP_IDLE_EXIT_MINUTES",
+            "the daemon ends after so long without connections and live runs; 0: never"),
+    LIST_ROW("egress.allow", egress_allow, egress_allow_count, check_egress,
+             "HOST:PORT with a port from 1 to 65535, where HOST may begin with \"*.\"", NULL,
+             "hosts that sandboxes may reach through the proxy"),
+    BOOL_ROW("egress.detectRegistries", detect_registries, 1,
+             "SANDBOX_MCP_EGRESS_DETECT_REGISTRIES",
+             "whether sandboxes may read from the package registries that this machine's tools are "
+             "set to"),
+};
+const size_t config_setting_count = ARRAY_LEN(config_settings);
+_Static_assert(ARRAY_LEN(config_settings) <= CONFIG_SETTINGS_MAX,
+               "room for the origin of each setting");
+
+/* Setting ------------------------------------------------------------------------------------- */
+
+static void *value_of(struct config *config, const struct setting *setting)
+{
+    return (char *)config + setting->offset;
+}
+
+static const void *value_of_const(const struct config *config, const struct setting *setting)
+{
+    return (const char *)config + setting->offset;
+}
+
+static size_t list_count(const struct config *config, const struct setting *setting)
+{
+    return *(const size_t *)(const void *)((const char *)config + setting->count_offset);
+}
+
+void config_list_free(char **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(list[i]);
+    free(list);
+}
+
+static void set_list(struct config *config, const struct setting *setting, char **list,
+                     size_t count)
+{
+    char ***slot = value_of(config, setting);
+    size_t *count_slot = (size_t *)(void *)((char *)config + setting->count_offset);
+
+    config_list_free(*slot, *count_slot);
+    *slot = list;
+    *count_slot = count;
+}
+
+void config_set_origin(struct config *config, const struct setting *setting,
+                       enum config_origin origin)
+{
+    config->origins[setting - config_settings] = origin;
+}
+
+/* A checked copy, or NULL. */
+static char *checked_text(const struct setting *setting, const char *text,
+                          const struct paths *paths, struct error *err)
+{
+    size_t len = strlen(text);
+    AUTO_FREE
+    char *value = mem_strdup(text);
+
+    if (len < setting->min || len > setting->max || setting->check(&value, paths) < 0) {
+        error_set(err, ERR_INVALID, 0, "must be %s", setting->allowed);
+        return NULL;
+    }
+    return STEAL(value);
+}
+
+static int set_text(struct config *config, const struct setting *setting, const char *text,
+                    const struct paths *paths, struct error *err)
+{
+    char *value = checked_text(setting, text, paths, err);
+
+    if (value == NULL)
+        return -1;
+    replace(value_of(config, setting), value);
+    return 0;
+}
+
+static int wrong_number(const struct setting *setting, struct error *err)
+{
+    return error_set(err, ERR_INVALID, 0, "must be a whole number from %llu to %llu",
+                     (unsigned long long)setting->min, (unsigned long long)setting->max);
+}
+
+static int set_number(struct config *config, const struct setting *setting, uint64_t number,
+                      struct error *err)
+{
+    if (number < setting->min || number > setting->max)
+        return wrong_number(setting, err);
+    *(uint32_t *)value_of(config, setting) = (uint32_t)number;
+    return 0;
+}
+
+static int set_json_list(struct config *config, const struct setting *setting,
+                         const struct json_value *value, const struct paths *paths,
+                         struct error *err)
+{
+    size_t count = 0;
+
+    if (json_kind(value) != JSON_KIND_ARRAY)
+        return error_set(err, ERR_INVALID, 0, "must be a list of texts");
+    if (json_count(value) > LIST_MAX)
+        return error_set(err, ERR_INVALID, 0, "must have at most %d entries", LIST_MAX);
+    char **list = mem_new_zero(json_count(value) + 1, sizeof(*list));
+    for (const struct json_value *item = json_first(value); item != NULL; item = json_next(item)) {
+        const char *text = json_string(item);
+
+        if (text == NULL)
+            error_set(err, ERR_INVALID, 0, "must be a list of texts");
+        else
+            list[count] = checked_text(setting, text, paths, err);
+        if (list[count] == NULL) {
+            config_list_free(list, count);
+            return text == NULL ? -1 : error_wrap(err, "entry %zu", count + 1);
+        }
+        count++;
+    }
+    set_list(config, setting, list, count);
+    return 0;
+}
+
+int config_set_json(struct config *config, const struct setting *setting,
+                    const struct json_value *value, const struct paths *paths, struct error *err)
+{
+    switch (setting->kind) {
+    case SETTING_STRING:
+        if (json_kind(value) != JSON_KIND_STRING)
+            return error_set(err, ERR_INVALID, 0, "must be a text: %s", setting->allowed);
+        return set_text(config, setting, json_string(value), paths, err);
+    case SETTING_U32:
+        if (json_kind(value) != JSON_KIND_NUMBER)
+            return wrong_number(setting, err);
+        return set_number(config, setting, json_u64(value, UINT64_MAX), err);
+    case SETTING_BOOL:
+        if (json_kind(value) != JSON_KIND_BOOL)
+            return error_set(err, ERR_INVALID, 0, "must be true or false");
+        *(bool *)value_of(config, setting) = json_bool(value, false);
+        return 0;
+    case SETTING_LIST:
+        return set_json_list(config, setting, value, paths, err);
+    }
+    return 0;
+}
+
+/* Empty parts are passed over, as in PATH-like variables of other programs. */
+static int set_text_list(struct config *config, const struct setting *setting, const char *text,
+                         const struct paths *paths, struct error *err)
+{
+    size_t count = 0;
+    char **list = mem_new_zero(strlen(text) + 1, sizeof(*list));
+
+    for (const char *at = text; *at != '\0';) {
+        size_t len = strcspn(at, ":");
+
+        if (len > 0) {
+            AUTO_FREE
+            char *part = mem_strndup(at, len);
+
+            list[count] = checked_text(setting, part, paths, err);
+            if (list[count] == NULL) {
+                config_list_free(list, count);
+                return error_wrap(err, "entry %zu", count + 1);
+            }
+            count++;
+        }
+        at += len + (at[len] == ':');
+    }
+    set_list(config, setting, list, count);
+    return 0;
+}
+
+int config_set_text(struct config *config, const struct setting *setting, const char *text,
+                    const struct paths *paths, struct error *err)
+{
+    uint64_t number;
+
+    switch (setting->kind) {
+    case SETTING_STRING:
+        return set_text(config, setting, text, paths, err);
+    case SETTING_U32:
+        if (!str_parse_u64(text, UINT32_MAX, &number))
+            return wrong_number(setting, err);
+        return set_number(config, setting, number, err);
+    case SETTING_BOOL:
+        if (!str_equal(text, "true") && !str_equal(text, "false") && !str_equal(text, "1") &&
+            !str_equal(text, "0"))
+            return error_set(err, ERR_INVALID, 0, "must be true or false");
+        *(bool *)value_of(config, setting) = str_equal(text, "true") || str_equal(text, "1");
+        return 0;
+    case SETTING_LIST:
+        return set_text_list(config, setting, text, paths, err);
+    }
+    return 0;
+}
+
+/* Load ---------------------------------------------------------------------------------------- */
+
+static void set_defaults(struct config *config)
+{
+    for (size_t i = 0; i < config_setting_count; i++) {
+        const struct setting *setting = &config_settings[i];
+        void *value = value_of(config, setting);
+
+        if (setting->kind == SETTING_STRING)
+            *(char **)value = mem_strdup(setting->text);
+        else if (setting->kind == SETTING_U32)
+            *(uint32_t *)value = (uint32_t)setting->number;
+        else if (setting->kind == SETTING_BOOL)
+            *(bool *)value = setting->number != 0;
+    }
+}
+
+/* A variable that is set but empty counts as not set. */
+static int read_environment(struct config *config, const struct paths *paths, struct error *err)
+{
+    for (size_t i = 0; i < config_setting_count; i++) {
+        const struct setting *setting = &config_settings[i];
+        const char *text = setting->env != NULL ? getenv(setting->env) : NULL;
+
+        if (text == NULL || text[0] == '\0')
+            continue;
+        if (config_set_text(config, setting, text, paths, err) < 0)
+            return error_wrap(err, "environment variable %s", setting->env);
+        config_set_origin(config, setting, CONFIG_ORIGIN_ENVIRONMENT);
+    }
+    return 0;
+}
+
+static int check_together(const struct config *config, struct error *err)
+{
+    uint64_t end = (uint64_t)config->host_uid_base + config->host_uid_count;
+
+    if (end > HOST_UID_END)
+        return error_set(
+            err, ERR_INVALID, 0,
+            "sandbox.hostUidBase + sandbox.hostUidCount is %llu but must be at most %d",
+            (unsigned long long)end, HOST_UID_END);
+    return 0;
+}
+
+int config_load(struct config **out, const struct paths *paths, struct error *err)
+{
+    struct config *config = NEW(struct config);
+
+    config->file = mem_strdup(paths->config_file);
+    set_defaults(config);
+    config_services_init(config);
+    if (config_file_read(config, paths, err) < 0 || read_environment(config, paths, err) < 0 ||
+        check_together(config, err) < 0) {
+        config_free(config);
+        return -1;
+    }
+    *out = config;
+    return 0;
+}
+
+void config_free(struct config *config)
+{
+    if (config == NULL)
+        return;
+    for (size_t i = 0; i < config_setting_count; i++) {
+        const struct setting *setting = &config_settings[i];
+
+        if (setting->kind == SETTING_STRING)
+            replace(value_of(config, setting), NULL);
+        else if (setting->kind == SETTING_LIST)
+            set_list(config, setting, NULL, 0);
+    }
+    config_services_finish(config);
+    free(config->file);
+    free(config);
+}
+
+/* Print --------------------------------------------------------------------------------------- */
+
+static void print_value(const struct config *config, const struct setting *setting, struct buf *out)
+{
+    const void *value = value_of_const(config, setting);
+    struct json_writer writer;
+
+    json_write_init(&writer, out);
+    switch (setting->kind) {
+    case SETTING_STRING:
+        json_write_string(&writer, *(char *const *)value);
+        break;
+    case SETTING_U32:
+        json_write_u64(&writer, *(const uint32_t *)value);
+        break;
+    case SETTING_BOOL:
+        json_write_bool(&writer, *(const bool *)value);
+        break;
+    case SETTING_LIST:
+        json_write_array(&writer);
+        for (size_t i = 0; i < list_count(config, setting); i++)
+            json_write_string(&writer, (*(char **const *)value)[i]);
+        json_write_array_end(&writer);
+        break;
+    }
+}
+
+static void print_origin(const struct config *config, const struct setting *setting,
+                         struct buf *out)
+{
+    switch (config->origins[setting - config_settings]) {
+    case CONFIG_ORIGIN_DEFAULT:
+        buf_append_str(out, "default");
+        break;
+    case CONFIG_ORIGIN_FILE:
+        buf_append_str(out, "file");
+        break;
+    case CONFIG_ORIGIN_ENVIRONMENT:
+        buf_printf(out, "environment %s", setting->env);
+        break;
+    }
+}
+
+void config_print(const struct config *config, struct buf *out)
+{
+    buf_printf(out, "# file: %s\n", config->file);
+    for (size_t i = 0; i < config_setting_count; i++) {
+        const struct setting *setting = &config_settings[i];
+
+        buf_printf(out, "%s = ", setting->name);
+        print_value(config, setting, out);
+        buf_append_str(out, "  # ");
+        print_origin(config, setting, out);
+        buf_printf(out, ": %s", setting->help);
+        if (setting->kind == SETTING_U32)
+            buf_printf(out, " (%llu to %llu)", (unsigned long long)setting->min,
+                       (unsigned long long)setting->max);
+        buf_append_char(out, '\n');
+    }
+    config_services_print(config, out);
+}

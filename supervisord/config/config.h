@@ -1,0 +1,81 @@
+/* config.h: every setting, from one table: name, type, range, default, help. An empty or missing
+ * file works. Only the roof (supervisor.c, main.c) reads it and passes every part its own options.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+#include "common/paths.h"
+
+/* Where a service's credential goes: a header whose value is a template with one {SECRET_NAME}. */
+struct config_service {
+    char *name;
+    char *target; /* "https://api.anthropic.com": scheme, host, optional port and path prefix */
+    char *inject_header; /* lower case; "" when the service needs no credential */
+    char *inject_value;  /* "{ANTHROPIC_API_KEY}", "Bearer {CORP_KEY}", "Basic
+                            {GITHUB_TOKEN:basic:x-access-token}" */
+    char *secret;        /* the name inside the braces, "" when none */
+    char **allow; /* "POST /v1/messages", "GET /models/..." (... or * at the end: any below); NULL:
+                     all */
+    size_t allow_count;
+    bool plain_http;     /* an http target may lie beyond loopback */
+    char *provider_npm;  /* model provider settings for the agent; "" when it is no model service */
+    char *provider_path; /* appended to /proxy/NAME: "/v1" */
+    char **provider_models;
+    size_t provider_model_count;
+    bool builtin;
+};
+
+enum config_origin { CONFIG_ORIGIN_DEFAULT, CONFIG_ORIGIN_FILE, CONFIG_ORIGIN_ENVIRONMENT };
+
+#define CONFIG_SETTINGS_MAX 64
+
+struct config {
+    char *default_agent;
+    char *default_model;
+    uint32_t default_timeout_minutes;
+    uint32_t concurrent_runs;
+    uint32_t memory_mib;
+    uint32_t processes;
+    uint32_t disk_mib;
+    uint32_t max_queued_runs;
+    char **local_repositories; /* absolute, ~ expanded */
+    size_t local_repository_count;
+    char *sandbox_bwrap;    /* program; found on PATH when it has no slash */
+    char *sandbox_init;     /* "" : beside the daemon's own program */
+    uint32_t host_uid_base; /* first of the host uids given to sessions when started as root */
+    uint32_t host_uid_count;
+    char *agent_opencode; /* "" : data/agents/opencode/bin/opencode, then PATH */
+    uint32_t agent_start_seconds;
+    uint32_t clone_minutes;
+    uint32_t stall_minutes; /* no sign of progress: stalled */
+    char *web_listen;       /* "127.0.0.1" */
+    bool web_enabled;
+    uint32_t web_port; /* 0: any free one */
+    char *log_level;
+    uint32_t idle_exit_minutes; /* 0: never; the daemon ends when it had no connection and no live
+                                   run for so long */
+    char **egress_allow; /* "HOST:PORT"; HOST may begin with "*." for any name below; lower case */
+    size_t egress_allow_count;
+    bool detect_registries;
+    struct config_service *services; /* built-in ones and the file's */
+    size_t service_count;
+    char *file; /* the file that was asked for; it may be missing */
+    enum config_origin origins[CONFIG_SETTINGS_MAX]; /* in the order of the table */
+};
+
+/* Defaults, then the file at PATHS->config_file if it exists (a file that exists but can't be read
+ * or is wrong is an error naming file, line and key), then the environment variables named in the
+ * table. */
+int config_load(struct config **out, const struct paths *paths, struct error *err);
+void config_free(struct config *config);
+
+/* --print-config: one "name = value  # origin: help" line a setting, services after them. */
+void config_print(const struct config *config, struct buf *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* config_internal.h: the table of settings and what its users share. */
+#ifndef CONFIG_CONFIG_INTERNAL_H
+#define CONFIG_CONFIG_INTERNAL_H
+
+#include "common/json.h"
+#include "config/config.h"
+
+enum setting_kind { SETTING_STRING, SETTING_U32, SETTING_BOOL, SETTING_LIST };
+
+/* One row a setting. The type of its member is checked by the macros that make the rows. */
+struct setting {
+    const char *name; /* "limits.memoryMiB": a path in the file */
+    enum setting_kind kind;
+    size_t offset;       /* of the value in struct config */
+    size_t count_offset; /* of a list's length */
+    uint64_t min;        /* of a number, or of a text's length in bytes */
+    uint64_t max;
+    uint64_t number;  /* default of numbers and bools */
+    const char *text; /* default of texts */
+    int (*check)(char **value,
+                 const struct paths *paths); /* may replace the text; -1 when it is wrong */
+    const char *allowed;                     /* of texts, for messages: "must be …" */
+    const char *env;                         /* environment variable that overrides; NULL: none */
+    const char *help;
+};
+
+extern const struct setting config_settings[];
+extern const size_t config_setting_count;
+
+/* Set from the file or the environment. err->text says what is allowed, without the name. */
+int config_set_json(struct config *config, const struct setting *setting,
+                    const struct json_value *value, const struct paths *paths, struct error *err);
+int config_set_text(struct config *config, const struct setting *setting, const char *text,
+                    const struct paths *paths, struct error *err);
+void config_set_origin(struct config *config, const struct setting *setting,
+                       enum config_origin origin);
+
+/* config_file.c: merges the file. */
+int config_file_read(struct config *config, const struct paths *paths, struct error *err);
+/* Puts "file:line: " before the text; LINE 0 leaves it out. */
+int config_at(struct error *err, const char *file, unsigned line);
+
+/* config_services.c */
+void config_services_init(struct config *config); /* the built-in ones */
+void config_services_finish(struct config *config);
+/* The "services" object of the file. Errors name file and line. */
+int config_services_read(struct config *config, const struct json_value *services, const char *file,
+                         struct error *err);
+void config_services_print(const struct config *config, struct buf *out);
+
+void config_list_free(char **list, size_t count);
+
+#endif

@@ -1,0 +1,169 @@
+/* http.h: HTTP/1.1 for two servers (proxy, web). A request passes only if two judges agree: llhttp
+ * in strict mode and our own check over the raw head (http_head_check), since no packaged parser
+ * refuses all that must be refused. Parsing does no I/O. */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+
+#define HTTP_HEAD_MAX (64u << 10)
+#define HTTP_HEADERS_MAX 128
+#define HTTP_TARGET_MAX (16u << 10)
+
+/* Headers
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+struct http_header {
+    char *name; /* as sent */
+    char *value;
+};
+
+struct http_headers {
+    struct http_header *items;
+    size_t count;
+    size_t cap;
+};
+
+void http_headers_init(struct http_headers *headers);
+void http_headers_finish(struct http_headers *headers);
+/* Name and value are copied. Both must have been checked (token; VCHAR, SP, HTAB, obs-text). */
+void http_headers_add(struct http_headers *headers, const char *name, const char *value);
+const char *http_headers_get(const struct http_headers *headers,
+                             const char *name); /* first, names ignore case; NULL */
+size_t http_headers_count_of(const struct http_headers *headers, const char *name);
+void http_headers_remove(struct http_headers *headers, const char *name); /* all of that name */
+/* Connection, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade and what Connection
+ * names (RFC 9110 7.6.1). */
+void http_headers_drop_hop_by_hop(struct http_headers *headers);
+bool http_token_valid(const char *text, size_t len);
+bool http_value_valid(const char *text, size_t len);
+
+/* Request heads
+ * --------------------------------------------------------------------------------------------------
+ */
+
+enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
+
+enum http_target_kind {
+    HTTP_TARGET_ORIGIN,
+    HTTP_TARGET_ABSOLUTE,
+    HTTP_TARGET_AUTHORITY,
+    HTTP_TARGET_ASTERISK
+};
+
+struct http_request {
+    char *method;
+    char *target; /* as sent */
+    enum http_target_kind target_kind;
+    char *host; /* the Host header */
+    int minor;  /* HTTP/1.x */
+    struct http_headers headers;
+    enum http_body_kind body_kind;
+    uint64_t content_length;
+    bool keep_alive;
+    bool expect_continue;
+};
+
+void http_request_finish(struct http_request *request);
+
+/* Our own judge: DATA is the head including the empty line. 0, or -1 with ERR; the status to answer
+ * is in ERR->sys (400, 414, 431, 501, 505, 417), a machine-readable code in ERR->argument. Rules:
+ * RFC 9112, and stricter where parsers are known to differ. */
+int http_head_check(const char *data, size_t len, struct error *err);
+
+/* Response heads of an upstream
+ * ------------------------------------------------------------------------------------ */
+
+struct http_response_head {
+    int status;
+    bool chunked;
+    int64_t content_length;      /* -1: none given */
+    struct http_headers headers; /* all, framing too */
+};
+
+/* The same judge over a response's raw head including the empty line. HEAD must be zeroed; it is
+ * finished by the caller, also on failure. ERR as for http_head_check, with status 502. */
+int http_response_check(const char *data, size_t len, struct http_response_head *head,
+                        struct error *err);
+void http_response_head_finish(struct http_response_head *head);
+
+/* Server side
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+struct http_conn;
+
+struct http_conn_callbacks {
+    /* A whole head was read and both judges agree. REQUEST is borrowed until the response is
+     * finished. The callee answers with the functions below, now or later. Requests on one
+     * connection come one at a time. */
+    void (*on_request)(void *data, struct http_conn *conn, const struct http_request *request);
+    /* Body bytes in order; call http_conn_pause_body to be spared. */
+    void (*on_body)(void *data, struct http_conn *conn, const char *bytes, size_t len);
+    /* Also for a request without a body, unless it was answered before. */
+    void (*on_body_end)(void *data, struct http_conn *conn);
+    /* The peer broke the rules: the connection answers (STATUS, reason) and closes by itself; this
+     * is for the audit only. When it happened in the body of a request, on_abort follows for that
+     * request. May be NULL. */
+    void (*on_refused)(void *data, struct http_conn *conn, int status, const char *reason);
+    /* The response's queue fell below the low mark. */
+    void (*on_drain)(void *data, struct http_conn *conn);
+    /* The request under way is dead: the peer is gone, was refused or too slow. Not called between
+     * requests, nor after http_conn_close and http_conn_reset. on_closed follows. */
+    void (*on_abort)(void *data, struct http_conn *conn);
+    /* Last call: the connection's memory goes right after. */
+    void (*on_closed)(void *data, struct http_conn *conn);
+    void *data;
+};
+
+struct http_conn_options {
+    uint64_t head_timeout_ms; /* from the first byte of a head to its end; 0: 30 s */
+    uint64_t idle_timeout_ms; /* between requests; 0: 120 s */
+    bool allow_absolute;      /* absolute-form targets (proxy) */
+    bool allow_connect;       /* CONNECT host:port (proxy) */
+};
+
+/* Takes FD (closed also on failure). */
+int http_conn_start(struct http_conn **out, uv_loop_t *loop, int fd,
+                    const struct http_conn_options *options,
+                    const struct http_conn_callbacks *callbacks, struct error *err);
+void http_conn_set_data(struct http_conn *conn,
+                        void *data); /* replaces callbacks.data for this connection */
+void *http_conn_data(const struct http_conn *conn);
+/* Closes without a further answer; on_closed follows from the loop. */
+void http_conn_close(struct http_conn *conn);
+/* Closes so that the peer sees a reset: a response that was cut must not look whole. */
+void http_conn_reset(struct http_conn *conn);
+
+void http_conn_pause_body(struct http_conn *conn);
+void http_conn_resume_body(struct http_conn *conn);
+/* Sends "100 Continue" if the request asked for it and nothing was answered yet; else nothing. */
+void http_conn_continue(struct http_conn *conn);
+
+/* A whole response at once: status, headers (may be NULL; framing, Date and Connection are added),
+ * body. Unread request body: the connection closes after it. */
+void http_conn_respond(struct http_conn *conn, int status, const struct http_headers *headers,
+                       const void *body, size_t len);
+/* {"error":{"code":…,"message":…}} with content-type application/json. */
+void http_conn_respond_error(struct http_conn *conn, int status, const char *code,
+                             const char *message);
+
+/* A streamed response: head, then any number of body pieces, then the end. LENGTH -1: chunked (or
+ * close-delimited on HTTP/1.0). */
+void http_conn_begin(struct http_conn *conn, int status, const char *reason,
+                     const struct http_headers *headers, int64_t length);
+/* False when the queue is over the high mark (the bytes are taken all the same; wait for on_drain)
+ * or the peer is gone. */
+bool http_conn_send(struct http_conn *conn, const void *data, size_t len);
+void http_conn_end(struct http_conn *conn);
+bool http_conn_over_high(const struct http_conn *conn);
+size_t http_conn_queued(const struct http_conn *conn);
+
+#endif

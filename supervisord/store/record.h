@@ -1,0 +1,151 @@
+/* record.h: what the store holds, as plain structs, and their encoding. A record on disk is a
+ * version byte followed by tagged fields (tag, length, bytes) in rising order of tags and a zero
+ * byte at the end, so that a newer field is skipped by an older reader of the same version, an
+ * absent one is zero and a cut record is noticed. Decoding bounds everything and fails with ERR_BUG
+ * on a damaged record. Pure: no I/O. */
+#ifndef STORE_RECORD_H
+#define STORE_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+#include "common/id.h"
+
+/* Strings of a record are on the heap, owned by the record, never NULL after record_init ("" is
+ * absent). */
+
+struct run_error_record {
+    char *code; /* "" none; else clone_failed, model_auth, … */
+    char *phase;
+    char *message;
+    char *hint;
+    bool retryable;
+};
+
+struct run_evidence_record {
+    bool known;
+    char *branch;
+    char *base_commit;
+    char *head_commit;
+    uint64_t commits;
+    uint64_t files_changed;
+    uint64_t insertions;
+    uint64_t deletions;
+    uint64_t untracked;
+    uint64_t refused_requests;
+    char *finish_reason;
+    bool diff_truncated;
+};
+
+struct run_usage_record {
+    uint64_t input_tokens;
+    uint64_t output_tokens;
+    uint64_t cache_read_tokens;
+    uint64_t cache_write_tokens;
+    uint64_t requests;
+    uint64_t cost_microdollars;
+};
+
+struct run_record {
+    struct id id;
+    struct id session;
+    uint32_t state;   /* enum run_state; the store doesn't interpret it beyond indexing */
+    uint32_t outcome; /* enum run_outcome: how it will end, once that is decided */
+    char *task;
+    char *title;
+    char *agent;
+    char *model;
+    char *repository;
+    char *branch;
+    char *verdict;
+    char *output; /* the agent's last answer */
+    uint64_t created_ms;
+    uint64_t started_ms;
+    uint64_t updated_ms;
+    uint64_t ended_ms;
+    uint64_t timeout_ms;
+    uint64_t deadline_ms; /* wall clock; 0 until started */
+    uint64_t last_event;  /* number of the newest event */
+    char *idempotency_key;
+    uint8_t request_hash[32]; /* of the parameters, to tell a repetition from a different request */
+    char *prompt_id;          /* the agent's id of our prompt, once known */
+    struct run_error_record error;
+    struct run_evidence_record evidence;
+    struct run_usage_record usage;
+};
+
+struct session_record {
+    struct id id;
+    char *title;
+    char *repository;
+    char *branch;
+    char *directory;   /* where the repository lies inside the workspace, relative: "" or "calc" */
+    char *base_commit; /* HEAD right after the clone; "" before it */
+    char *agent;
+    char *agent_session; /* the agent's own id of the conversation; "" before the first prompt */
+    uint32_t host_uid;   /* uid its sandbox runs under on the host */
+    bool cloned;         /* the clone is whole: set in the transaction that says so */
+    uint64_t created_ms;
+    uint64_t updated_ms;
+    uint64_t run_count;
+    struct id last_run;
+};
+
+struct event_record {
+    uint64_t number; /* part of the key */
+    uint64_t time_ms;
+    uint32_t kind; /* enum event_kind of proto; stored by number */
+    char *text;
+    char *data; /* compact JSON object, "" for none */
+};
+
+struct audit_record {
+    uint64_t number; /* part of the key */
+    uint64_t time_ms;
+    struct id run;
+    char *service;
+    char *method;
+    char *host;
+    char *path;       /* without query values that could hold secrets */
+    uint32_t verdict; /* enum audit_verdict of proxy: 0 allow, 1 deny, 2 error */
+    char *reason;
+    uint32_t status;
+    uint64_t request_bytes;
+    uint64_t response_bytes;
+    uint64_t milliseconds;
+    uint64_t input_tokens;
+    uint64_t output_tokens;
+};
+
+/* init makes every string ""; finish frees; copy makes an independent one in TO, which holds
+ * nothing yet. record_set replaces a string field. */
+void run_record_init(struct run_record *run);
+void run_record_finish(struct run_record *run);
+void run_record_copy(struct run_record *to, const struct run_record *from);
+void session_record_init(struct session_record *session);
+void session_record_finish(struct session_record *session);
+void session_record_copy(struct session_record *to, const struct session_record *from);
+void event_record_init(struct event_record *event);
+void event_record_finish(struct event_record *event);
+void audit_record_init(struct audit_record *audit);
+void audit_record_finish(struct audit_record *audit);
+void record_set(char **field, const char *text); /* frees the old one; NULL counts as "" */
+
+/* encode appends; the buffer's maximum is the record's. decode replaces what RUN, which is
+ * initialised, held; on failure it may be half filled but can be finished. */
+void run_record_encode(const struct run_record *run, struct buf *out);
+int run_record_decode(const void *data, size_t len, struct run_record *run, struct error *err);
+void session_record_encode(const struct session_record *session, struct buf *out);
+int session_record_decode(const void *data, size_t len, struct session_record *session,
+                          struct error *err);
+void event_record_encode(const struct event_record *event, struct buf *out); /* without number */
+int event_record_decode(const void *data, size_t len, struct event_record *event,
+                        struct error *err);
+void audit_record_encode(const struct audit_record *audit, struct buf *out); /* without number */
+int audit_record_decode(const void *data, size_t len, struct audit_record *audit,
+                        struct error *err);
+
+#endif

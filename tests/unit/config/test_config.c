@@ -1,0 +1,535 @@
+#include "config/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "common/mem.h"
+#include "config/config_internal.h"
+#include "harness/test.h"
+#include "harness/tmp.h"
+
+static void free_config(void *config)
+{
+    config_free(config);
+}
+
+/* The harness keeps every path that it makes until the test ends, and some tests load often. */
+static struct paths test_paths(void)
+{
+    static char home[] = "/home/someone";
+    static char file[256];
+
+    snprintf(file, sizeof(file), "%s/config.json", tmp_dir());
+    return (struct paths){ .home = home, .config_file = file };
+}
+
+/* Loads TEXT as the file (NULL: no file); the result is freed when the test ends. */
+static struct config *load(const char *text, struct error *err)
+{
+    struct paths paths = test_paths();
+    struct config *config = NULL;
+
+    *err = (struct error)ERROR_INIT;
+    unlink(paths.config_file);
+    if (text != NULL)
+        CHECK_EQ(fd_replace_file(paths.config_file, text, strlen(text), 0600, err), 0);
+    int result = config_load(&config, &paths, err);
+    CHECK_EQ(result == 0, config != NULL);
+    if (config != NULL)
+        test_defer(free_config, config);
+    return config;
+}
+
+static struct config *load_ok(const char *text)
+{
+    struct error err;
+    struct config *config = load(text, &err);
+
+    CHECK_STR(err.text, "");
+    CHECK(config != NULL);
+    return config;
+}
+
+/* TEXT is refused, and the message holds WHERE (behind the file's name) and WHAT. */
+static void check_error(const char *text, const char *where, const char *what)
+{
+    struct error err;
+    struct config *config = load(text, &err);
+
+    CHECK_EQ(config, NULL);
+    CHECK_EQ((int)err.code, (int)ERR_INVALID);
+    CHECK_HAS(err.text, "config.json");
+    CHECK_HAS(err.text, where);
+    CHECK_HAS(err.text, what);
+}
+
+static const struct config_service *service(const struct config *config, const char *name)
+{
+    for (size_t i = 0; i < config->service_count; i++) {
+        if (strcmp(config->services[i].name, name) == 0)
+            return &config->services[i];
+    }
+    CHECK_FAILED("no such service");
+    return NULL;
+}
+
+static void check_defaults(const struct config *config)
+{
+    CHECK_STR(config->default_agent, "opencode");
+    CHECK_STR(config->default_model, "anthropic/claude-sonnet-4-5");
+    CHECK_EQ(config->default_timeout_minutes, 120);
+    CHECK_EQ(config->concurrent_runs, 4);
+    CHECK_EQ(config->memory_mib, 4096);
+    CHECK_EQ(config->processes, 512);
+    CHECK_EQ(config->disk_mib, 10240);
+    CHECK_EQ(config->max_queued_runs, 1000);
+    CHECK_EQ(config->local_repository_count, 0u);
+    CHECK_STR(config->sandbox_bwrap, "bwrap");
+    CHECK_STR(config->sandbox_init, "");
+    CHECK_EQ(config->host_uid_base, 2100000000);
+    CHECK_EQ(config->host_uid_count, 10000);
+    CHECK_STR(config->agent_opencode, "");
+    CHECK_EQ(config->agent_start_seconds, 60);
+    CHECK_EQ(config->clone_minutes, 60);
+    CHECK_EQ(config->stall_minutes, 30);
+    CHECK(config->web_enabled);
+    CHECK_STR(config->web_listen, "127.0.0.1");
+    CHECK_EQ(config->web_port, 0);
+    CHECK_STR(config->log_level, "info");
+    CHECK_EQ(config->idle_exit_minutes, 0);
+    CHECK(config->detect_registries);
+    CHECK_EQ(config->egress_allow_count, 0u);
+    CHECK_EQ(config->service_count, 6u);
+}
+
+TEST(missing_and_empty_files_give_the_defaults)
+{
+    check_defaults(load_ok(NULL));
+    check_defaults(load_ok(""));
+    check_defaults(load_ok(" \n\t"));
+    check_defaults(load_ok("{}"));
+    check_defaults(load_ok("// nothing\n{ /* yet */ }\n"));
+}
+
+TEST(every_setting_is_read_from_the_file)
+{
+    struct config *config = load_ok(
+        "{ // all of them\n"
+        "  \"defaults\": { \"agent\": \"shell\", \"model\": \"openai/gpt\", \"timeoutMinutes\": "
+        "10080 },\n"
+        "  \"limits\": { \"concurrentRuns\": 256, \"queuedRuns\": 1, \"memoryMiB\": 256, "
+        "\"processes\": 16,\n"
+        "              \"diskMiB\": 64 },\n"
+        "  \"localRepositories\": [ \"~/src/\", \"~\", \"/srv/git\" ],\n"
+        "  \"sandbox\": { \"bwrap\": \"~/bin/bwrap\", \"init\": \"/opt/init\", \"hostUidBase\": "
+        "70000,\n"
+        "               \"hostUidCount\": 5 },\n"
+        "  \"agents\": { \"opencode\": { \"path\": \"/opt/opencode\" }, \"startSeconds\": 5 },\n"
+        "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
+        "  \"web\": { \"enabled\": false, \"listen\": \"::1\", \"port\": 8080 },\n"
+        "  \"log\": { \"level\": \"debug\" }, \"idleExitMinutes\": 9,\n"
+        "  \"egress\": { \"allow\": [ \"*.Corp.example:443\", \"[2001:db8::1]:80\", "
+        "\"10.0.0.1:22\" ],\n"
+        "              \"detectRegistries\": false },\n"
+        "}\n");
+
+    CHECK_STR(config->default_agent, "shell");
+    CHECK_STR(config->default_model, "openai/gpt");
+    CHECK_EQ(config->default_timeout_minutes, 10080);
+    CHECK_EQ(config->concurrent_runs, 256);
+    CHECK_EQ(config->max_queued_runs, 1);
+    CHECK_EQ(config->memory_mib, 256);
+    CHECK_EQ(config->processes, 16);
+    CHECK_EQ(config->disk_mib, 64);
+    CHECK_EQ(config->local_repository_count, 3u);
+    CHECK_STR(config->local_repositories[0], "/home/someone/src");
+    CHECK_STR(config->local_repositories[1], "/home/someone");
+    CHECK_STR(config->local_repositories[2], "/srv/git");
+    CHECK_STR(config->sandbox_bwrap, "/home/someone/bin/bwrap");
+    CHECK_STR(config->sandbox_init, "/opt/init");
+    CHECK_EQ(config->host_uid_base, 70000);
+    CHECK_EQ(config->host_uid_count, 5);
+    CHECK_STR(config->agent_opencode, "/opt/opencode");
+    CHECK_EQ(config->agent_start_seconds, 5);
+    CHECK_EQ(config->clone_minutes, 2);
+    CHECK_EQ(config->stall_minutes, 3);
+    CHECK(!config->web_enabled);
+    CHECK_STR(config->web_listen, "::1");
+    CHECK_EQ(config->web_port, 8080);
+    CHECK_STR(config->log_level, "debug");
+    CHECK_EQ(config->idle_exit_minutes, 9);
+    CHECK_EQ(config->egress_allow_count, 3u);
+    CHECK_STR(config->egress_allow[0], "*.corp.example:443");
+    CHECK(!config->detect_registries);
+    for (size_t i = 0; i < config_setting_count; i++)
+        CHECK_EQ((int)config->origins[i], (int)CONFIG_ORIGIN_FILE);
+}
+
+TEST(unknown_keys_name_file_line_and_what_is_known)
+{
+    check_error("{\n\n \"limit\": {} }",
+                "config.json:3: ", "unknown setting \"limit\"; known here: defaults, limits");
+    check_error(
+        "{ \"limits\": {\n \"memory\": 1 } }", "config.json:2: ",
+        "unknown setting \"limits.memory\"; known here: concurrentRuns, queuedRuns, memoryMiB");
+    check_error("{ \"agents\": { \"opencode\": {\n\n\"paths\": 1 } } }",
+                "config.json:3: ", "unknown setting \"agents.opencode.paths\"; known here: path");
+    check_error("{ \"limits.memoryMiB\": 512 }", "config.json:1: ", "unknown setting");
+    check_error("{ \"\": 512 }", "config.json:1: ", "unknown setting");
+    check_error("{ \"a\\u001b[31m\": 512 }", "config.json:1: ", "\"a\\x1b[31m\"");
+    check_error("{ \"Defaults\": {} }", ":1: ", "unknown setting");
+}
+
+TEST(bad_values_name_file_line_key_and_what_is_allowed)
+{
+    check_error("{ \"limits\": {\n \"memoryMiB\": 255 } }",
+                "config.json:2: limits.memoryMiB: ", "must be a whole number from 256 to 1048576");
+    check_error("{ \"limits\": { \"memoryMiB\": \"512\" } }",
+                ":1: limits.memoryMiB: ", "whole number");
+    check_error("{ \"limits\": { \"memoryMiB\": 512.5 } }",
+                ":1: limits.memoryMiB: ", "whole number");
+    check_error("{ \"limits\": { \"memoryMiB\": -1 } }", ":1: limits.memoryMiB: ", "whole number");
+    check_error("{ \"limits\": { \"memoryMiB\": 4294967552 } }",
+                ":1: limits.memoryMiB: ", "whole number");
+    check_error("{ \"limits\": { \"memoryMiB\": null } }",
+                ":1: limits.memoryMiB: ", "whole number");
+    check_error("{ \"limits\": 5 }", "config.json:1: ", "limits must be an object");
+    check_error("{ \"web\": { \"enabled\": 1 } }", ":1: web.enabled: ", "true or false");
+    check_error("{ \"web\": { \"listen\": \"0.0.0.0\" } }", ":1: web.listen: ", "loopback");
+    check_error("{ \"web\": { \"listen\": \"localhost\" } }", ":1: web.listen: ", "loopback");
+    check_error("{ \"log\": { \"level\": \"loud\" } }",
+                ":1: log.level: ", "error, warn, info or debug");
+    check_error("{ \"defaults\": { \"agent\": \"\" } }",
+                ":1: defaults.agent: ", "name of an agent");
+    check_error("{ \"defaults\": { \"model\": \"a b\" } }",
+                ":1: defaults.model: ", "without spaces");
+    check_error("{ \"sandbox\": { \"bwrap\": \"bin/bwrap\" } }",
+                ":1: sandbox.bwrap: ", "absolute path");
+    check_error("{ \"sandbox\": { \"init\": \"init\" } }", ":1: sandbox.init: ", "absolute path");
+    check_error("{ \"localRepositories\": \"~/src\" }", ":1: localRepositories: ", "list of texts");
+    check_error("{ \"localRepositories\": [ \"/a\", 5 ] }",
+                ":1: localRepositories: ", "list of texts");
+    check_error("{ \"localRepositories\": [ \"/a\", \"b\" ] }",
+                ":1: localRepositories: entry 2: ", "absolute");
+    check_error("{ \"localRepositories\": [ \"/a/../b\" ] }",
+                ":1: localRepositories: entry 1: ", "..");
+    check_error("{ \"egress\": { \"allow\": [ \"a.example\" ] } }",
+                ":1: egress.allow: ", "HOST:PORT");
+    check_error("{ \"egress\": { \"allow\": [ \"a.example:0\" ] } }",
+                ":1: egress.allow: ", "HOST:PORT");
+    check_error("{ \"egress\": { \"allow\": [ \"a.*.example:1\" ] } }",
+                ":1: egress.allow: ", "HOST:PORT");
+    check_error("{ \"egress\": { \"allow\": [ \"*:443\" ] } }", ":1: egress.allow: ", "HOST:PORT");
+    check_error("{ \"egress\": { \"allow\": [ \"a..b:443\" ] } }",
+                ":1: egress.allow: ", "HOST:PORT");
+    check_error("[]", "config.json", "one object");
+    check_error("{ \"web\": \n{ \"port\" 1 } }", "config.json", "line 2");
+    check_error("{ \"web\": {}, \"web\": {} }", "config.json", "");
+}
+
+TEST(host_uids_stay_within_what_is_valid)
+{
+    struct error err;
+
+    CHECK_EQ(load("{ \"sandbox\": { \"hostUidBase\": 2147352575, \"hostUidCount\": 2 } }", &err),
+             NULL);
+    CHECK_HAS(err.text, "sandbox.hostUidBase + sandbox.hostUidCount");
+    load_ok("{ \"sandbox\": { \"hostUidBase\": 2147352575, \"hostUidCount\": 1 } }");
+    check_error("{ \"sandbox\": { \"hostUidBase\": 1000 } }",
+                ":1: sandbox.hostUidBase: ", "from 65536");
+}
+
+TEST(a_file_that_cannot_be_read_is_an_error)
+{
+    struct paths paths = test_paths();
+    struct error err = ERROR_INIT;
+    struct config *config;
+
+    tmp_subdir("config.json");
+    CHECK_EQ(config_load(&config, &paths, &err), -1);
+    CHECK_HAS(err.text, "config.json");
+}
+
+static void unset(void *name)
+{
+    unsetenv(name);
+}
+
+static void set(const char *name, const char *value)
+{
+    static char names[8][64];
+    static size_t count;
+    char *kept = names[count++ % 8];
+
+    snprintf(kept, 64, "%s", name);
+    setenv(name, value, 1);
+    test_defer(unset, kept);
+}
+
+TEST(the_environment_wins_over_the_file)
+{
+    set("SANDBOX_MCP_LIMITS_MEMORY_MIB", "1024");
+    set("SANDBOX_MCP_WEB_ENABLED", "false");
+    set("SANDBOX_MCP_LOG_LEVEL", "");
+    set("SANDBOX_MCP_DEFAULTS_MODEL", "x/y");
+    set("SANDBOX_MCP_LOCAL_REPOSITORIES", "/a::~/b");
+    struct config *config =
+        load_ok("{ \"limits\": { \"memoryMiB\": 512 }, \"log\": { \"level\": \"warn\" } }");
+
+    CHECK_EQ(config->memory_mib, 1024);
+    CHECK(!config->web_enabled);
+    CHECK_STR(config->log_level, "warn");
+    CHECK_STR(config->default_model, "x/y");
+    CHECK_EQ(config->local_repository_count, 2u);
+    CHECK_STR(config->local_repositories[1], "/home/someone/b");
+}
+
+TEST(bad_variables_are_errors_that_name_them)
+{
+    struct error err;
+
+    set("SANDBOX_MCP_WEB_PORT", "65536");
+    CHECK_EQ(load(NULL, &err), NULL);
+    CHECK_STR(err.text,
+              "environment variable SANDBOX_MCP_WEB_PORT: must be a whole number from 0 to 65535");
+    set("SANDBOX_MCP_WEB_PORT", " 80");
+    CHECK_EQ(load(NULL, &err), NULL);
+    set("SANDBOX_MCP_WEB_PORT", "80");
+    set("SANDBOX_MCP_WEB_ENABLED", "yes");
+    CHECK_EQ(load(NULL, &err), NULL);
+    CHECK_HAS(err.text, "SANDBOX_MCP_WEB_ENABLED");
+    set("SANDBOX_MCP_WEB_ENABLED", "1");
+    set("SANDBOX_MCP_LOCAL_REPOSITORIES", "/a:b");
+    CHECK_EQ(load(NULL, &err), NULL);
+    CHECK_HAS(err.text, "SANDBOX_MCP_LOCAL_REPOSITORIES: entry 2");
+}
+
+TEST(the_table_is_printed_with_values_and_origins)
+{
+    set("SANDBOX_MCP_WEB_PORT", "8080");
+    struct config *config =
+        load_ok("{ \"limits\": { \"processes\": 100 }, \"localRepositories\": [ \"/a\" ],\n"
+                "  \"services\": { \"x\": { \"target\": \"https://x.example/\" } } }");
+    AUTO_BUF struct buf out = { 0 };
+
+    buf_init(&out, 1 << 16);
+    config_print(config, &out);
+    const char *text = buf_text(&out);
+    CHECK_HAS(text, "\nlimits.processes = 100  # file: processes and threads");
+    CHECK_HAS(text, "\nlimits.memoryMiB = 4096  # default: ");
+    CHECK_HAS(text, "\nweb.port = 8080  # environment SANDBOX_MCP_WEB_PORT: ");
+    CHECK_HAS(text, "\nlocalRepositories = [\"/a\"]  # file: ");
+    CHECK_HAS(text, "\nweb.enabled = true  # default: ");
+    CHECK_HAS(text, "\ndefaults.agent = \"opencode\"  # default: ");
+    CHECK_HAS(text, "\nservices.x = {\"target\":\"https://x.example\"}  # file\n");
+    CHECK_HAS(text,
+              "\nservices.anthropic = "
+              "{\"target\":\"https://api.anthropic.com\",\"inject\":{\"header\":\"x-api-key\","
+              "\"value\":\"{ANTHROPIC_API_KEY}\"}");
+    for (size_t i = 0; i < config_setting_count; i++)
+        CHECK_HAS(text, config_settings[i].name);
+}
+
+/* Services ------------------------------------------------------------------------------------ */
+
+TEST(built_in_services_are_complete)
+{
+    struct config *config = load_ok(NULL);
+
+    CHECK_STR(service(config, "anthropic")->target, "https://api.anthropic.com");
+    CHECK_STR(service(config, "anthropic")->inject_header, "x-api-key");
+    CHECK_STR(service(config, "anthropic")->secret, "ANTHROPIC_API_KEY");
+    CHECK_STR(service(config, "anthropic")->provider_npm, "@ai-sdk/anthropic");
+    CHECK_STR(service(config, "anthropic")->provider_path, "/v1");
+    CHECK_STR(service(config, "openai")->inject_value, "Bearer {OPENAI_API_KEY}");
+    CHECK_STR(service(config, "google")->provider_path, "/v1beta");
+    CHECK_STR(service(config, "openrouter")->provider_path, "/api/v1");
+    CHECK_STR(service(config, "github")->inject_value, "Basic {GITHUB_TOKEN:basic:x-access-token}");
+    CHECK_STR(service(config, "github")->secret, "GITHUB_TOKEN");
+    CHECK_STR(service(config, "github")->provider_npm, "");
+    CHECK_STR(service(config, "gitlab")->secret, "GITLAB_TOKEN");
+    CHECK(service(config, "gitlab")->builtin);
+}
+
+TEST(an_entry_replaces_fields_of_a_built_in_service_or_makes_a_new_one)
+{
+    struct config *config = load_ok(
+        "{ \"services\": {\n"
+        "  \"anthropic\": { \"target\": \"HTTP://127.0.0.1:4010/base/\" },\n"
+        "  \"openai\": { \"inject\": { \"value\": \"Bearer {MY_KEY}\" } },\n"
+        "  \"google\": { \"inject\": null },\n"
+        "  \"corp-llm\": { \"target\": \"https://LLM.corp.example/v1\",\n"
+        "    \"inject\": { \"header\": \"Authorization\", \"value\": \"Bearer {CORP_KEY}\" },\n"
+        "    \"allow\": [ \"POST /chat/completions\", \"GET /models/...\", \"GET /v*\", \"GET "
+        "/...\" ],\n"
+        "    \"provider\": { \"npm\": \"@ai-sdk/openai-compatible\", \"path\": \"/v2\", "
+        "\"models\": [ \"m-large\" ] } } } }");
+    const struct config_service *corp = service(config, "corp-llm");
+
+    CHECK_EQ(config->service_count, 7u);
+    CHECK_STR(service(config, "anthropic")->target, "http://127.0.0.1:4010/base");
+    CHECK_STR(service(config, "anthropic")->secret, "ANTHROPIC_API_KEY");
+    CHECK(!service(config, "anthropic")->builtin);
+    CHECK_STR(service(config, "openai")->secret, "MY_KEY");
+    CHECK_STR(service(config, "openai")->inject_header, "authorization");
+    CHECK_STR(service(config, "google")->inject_header, "");
+    CHECK_STR(service(config, "google")->secret, "");
+    CHECK_STR(corp->target, "https://llm.corp.example/v1");
+    CHECK_STR(corp->inject_header, "authorization");
+    CHECK_STR(corp->secret, "CORP_KEY");
+    CHECK_EQ(corp->allow_count, 4u);
+    CHECK_STR(corp->allow[1], "GET /models/...");
+    CHECK_STR(corp->provider_npm, "@ai-sdk/openai-compatible");
+    CHECK_STR(corp->provider_path, "/v2");
+    CHECK_EQ(corp->provider_model_count, 1u);
+    CHECK_STR(corp->provider_models[0], "m-large");
+    CHECK(!corp->builtin);
+}
+
+static void check_service_error(const char *members, const char *where, const char *what)
+{
+    AUTO_FREE
+    char *text = mem_printf("{ \"services\": {\n\"x\": {\n%s } } }", members);
+
+    check_error(text, where, what);
+}
+
+static void check_target(const char *target, const char *what)
+{
+    AUTO_FREE
+    char *members = mem_printf("\"target\": \"%s\"", target);
+    AUTO_FREE
+    char *text = mem_printf("{ \"services\": { \"x\": { %s } } }", members);
+
+    if (what != NULL)
+        check_service_error(members, "config.json:3: services.x.target: ", what);
+    else
+        load_ok(text);
+}
+
+TEST(targets_are_plain_https_urls)
+{
+    check_target("https://a.example:8443/v1/x", NULL);
+    check_target("https://[2001:db8::1]:443", NULL);
+    check_target("http://localhost:1", NULL);
+    check_target("http://127.9.9.9:1", NULL);
+    check_target("http://[::1]:1", NULL);
+    static const char *const wrong[] = {
+        "",
+        "a.example",
+        "ftp://a.example",
+        "https://",
+        "https:///path",
+        "https://user@a.example",
+        "https://user:pass@a.example",
+        "https://a.example?x=1",
+        "https://a.example/?x=1",
+        "https://a.example/#f",
+        "https://a.example#f",
+        "https://a.example:0",
+        "https://a.example:65536",
+        "https://a.example:",
+        "https://a.example:x",
+        "https://a b.example",
+        "https://a_b.example",
+        "https://a..example",
+        "https://a.example/../b",
+        "https://a.example//b",
+        "https://a.example/./b",
+        "https://a.example/%2e%2e/b",
+        "https://a.example/a\\\\b",
+        "https://a.example/\\r\\n",
+        "https://[::1",
+        "https://[zz]",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+        check_target(wrong[i], "URL");
+}
+
+TEST(plain_http_beyond_loopback_needs_a_word)
+{
+    check_target("http://llm.lan:8080", "must be https");
+    check_target("http://127.0.0.1.evil.example", "must be https");
+    struct config *config = load_ok(
+        "{ \"services\": { \"x\": { \"target\": \"http://llm.lan\", \"plainHttp\": true } } }");
+    CHECK(service(config, "x")->plain_http);
+}
+
+static void check_template(const char *template, const char *what)
+{
+    AUTO_FREE
+    char *members = mem_printf(
+        "\"target\": \"https://a\",\n\"inject\": { \"header\": \"x\", \"value\": \"%s\" }",
+        template);
+    AUTO_FREE
+    char *text = mem_printf("{ \"services\": { \"x\": { %s } } }", members);
+
+    if (what != NULL)
+        check_service_error(members, "config.json:4: services.x.inject.value: ", what);
+    else
+        load_ok(text);
+}
+
+TEST(templates_hold_exactly_one_secret)
+{
+    check_template("{A}", NULL);
+    check_template("token {A_2} x", NULL);
+    check_template("Basic {A:basic:some user}", NULL);
+    static const char *const wrong[] = {
+        "",           "plain",     "{}",      "{a}",           "{2A}",  "{A}{B}",
+        "{A",         "A}",        "}A{",     "{{A}}",         "{A} {", "{A} }",
+        "{A:basic:}", "{A:basic}", "{A:x:y}", "{A:basic:a:b}", "{ A }",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+        check_template(wrong[i], "exactly one {NAME}");
+    check_template("{A}\\r\\nx: y", "printable");
+    check_template("{A} ü", "printable");
+}
+
+TEST(other_members_of_services_are_checked)
+{
+    check_service_error("\"inject\": {}", ":3: services.x.inject: ", "both header and value");
+    check_service_error("\"allow\": []", ":3: services.x.allow: ", "at least one entry");
+    check_service_error("\"provider\": 5", ":3: services.x.provider: ", "object");
+    check_service_error("\"provider\": { \"npm\": \"a b\" }",
+                        ":3: services.x.provider.npm: ", "npm");
+    check_service_error("\"provider\": { \"path\": \"v1\" }",
+                        ":3: services.x.provider.path: ", "path");
+    check_service_error("\"provider\": { \"path\": \"/v1/\" }",
+                        ":3: services.x.provider.path: ", "slash");
+    check_service_error("\"provider\": { \"name\": 1 }",
+                        ":3: services.x.provider: ", "known here: npm, path, models");
+    check_service_error("\"plainHttp\": 1", ":3: services.x.plainHttp: ", "true or false");
+    check_service_error("\"token\": 1",
+                        ":3: services.x: ", "unknown setting \"token\"; known here: target");
+    check_service_error("", ":2: services.x.target: ", "must be given");
+    check_error("{ \"services\": [] }", ":1: services", "object");
+    check_error("{ \"services\": { \"X\": {} } }", ":1: services.X: ", "lower-case");
+    check_error("{ \"services\": { \"a/b\": {} } }", ":1: services.a/b: ", "lower-case");
+    check_error("{ \"services\": { \"a\": 5 } }", ":1: services.a: ", "object");
+    static const char *const rules[] = { "GET",      "get /x",      "GET x",     "GET /x y",
+                                         "GET /x?y", "GET /x/../y", "GET /x*y",  "GET /x*...",
+                                         " /x",      "GET  /x",     "GET /x//y", "GET /.../x" };
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
+        AUTO_FREE
+        char *members =
+            mem_printf("\"target\": \"https://a\", \"allow\": [ \"GET /\",\n\"%s\" ]", rules[i]);
+
+        check_service_error(members,
+                            "config.json:4: services.x.allow: ", "must be \"METHOD /path\"");
+    }
+    static const char *const headers[] = {
+        "", "a b", "a:", "host", "Transfer-Encoding", "content-length"
+    };
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
+        AUTO_FREE
+        char *members =
+            mem_printf("\"inject\": { \"header\": \"%s\", \"value\": \"{A}\" }", headers[i]);
+
+        check_service_error(members, ":3: services.x.inject.header: ", "must");
+    }
+}
