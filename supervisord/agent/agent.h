@@ -1,0 +1,131 @@
+/* agent.h: a coding agent inside a sandbox, behind one table of functions. A driver turns the
+ * neutral calls into its agent's protocol. It never sees a sandbox: struct agent_host gives it a
+ * way to start programs and to reach ports inside. */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agent/agent_event.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+struct agent;
+
+/* What the run gives the driver. The functions follow the rules of sandbox.h: 0 means exactly one
+ * callback, later; -1 none. */
+struct agent_process {
+    uint32_t id;
+    int stdin_fd;
+    int stdout_fd;
+    int stderr_fd;
+};
+
+struct agent_command {
+    const char *const *argv;
+    const char *const *env;
+    const char *cwd;
+    bool stdin_pipe; /* else /dev/null */
+};
+
+struct agent_host {
+    void *data;
+    int (*spawn)(void *data, const struct agent_command *command,
+                 void (*done)(void *context, const struct agent_process *process,
+                              const struct error *err),
+                 void *context, struct error *err);
+    int (*wait)(void *data, uint32_t process_id,
+                void (*done)(void *context, int code, int signal, const struct error *err),
+                void *context, struct error *err);
+    int (*connect)(void *data, uint16_t port,
+                   void (*done)(void *context, int fd, const struct error *err), void *context,
+                   struct error *err);
+    void (*signal)(void *data, uint32_t process_id, int signal);
+};
+
+struct agent_callbacks {
+    /* Once: ready for prompts (ERR NULL), or the agent could not be started; FAILURE_CODE is then
+     * agent_not_found, agent_not_ready, agent_crashed, agent_unsupported. */
+    void (*on_ready)(void *data, const char *failure_code, const struct error *err);
+    void (*on_event)(void *data, const struct agent_event *event);
+    /* The agent took the prompt up (PROMPT_ID: its id, "" if it has none; CONVERSATION: its id of
+     * the conversation). Until then its fate is unknown. */
+    void (*on_prompt_taken)(void *data, const char *conversation, const char *prompt_id);
+    /* Once per prompt. */
+    void (*on_end)(void *data, const struct agent_end *end);
+    void *data;
+};
+
+struct agent_provider {
+    const char *name;          /* service name: "anthropic" */
+    const char *npm;           /* "@ai-sdk/anthropic"; "" for one that the agent has built in */
+    const char *base_url;      /* "http://127.0.0.1:4999/proxy/anthropic/v1" */
+    const char *const *models; /* own models of an OpenAI-compatible provider */
+    size_t model_count;
+};
+
+struct agent_options {
+    const char *id;           /* run id, for log lines */
+    const char *token;        /* the run's worthless token: what the agent takes for its API key */
+    const char *model;        /* "anthropic/claude-sonnet-4-5" */
+    const char *directory;    /* absolute, inside: where the work is */
+    const char *home;         /* "/home/agent" */
+    const char *conversation; /* the agent's id of a conversation to go on with; "" for a new one */
+    const char *title;        /* for a new conversation; "" lets the agent choose */
+    const struct agent_provider *providers;
+    size_t provider_count;
+    const char *const *env;    /* more "NAME=value" for the agent (proxy, certificates), NULL at the
+                                  end; NULL: none */
+    uint64_t start_timeout_ms; /* 0: the driver's own */
+    const struct clock *clock;
+};
+
+/* Files the driver wants in the sandbox before it starts (read-only), and programs of the host. */
+struct agent_files {
+    void *data;
+    void (*add_file)(void *data, const char *target, const char *text, size_t len);
+    void (*add_frozen_dir)(void *data, const char *target);
+    void (*add_program)(void *data, const char *source,
+                        const char *target); /* a host file or folder, read-only */
+};
+
+struct agent_driver {
+    const char *name; /* "opencode", "shell" */
+    /* The agent's program on the host: *PATH (heap) or ERR_NOT_FOUND with how to install it.
+     * CONFIGURED is the setting ("" for none), DATA_DIR is our data folder. NULL: needs none. */
+    int (*locate)(const char *configured, const char *data_dir, char **path, struct error *err);
+    /* Pure: what must lie in the sandbox. PROGRAM is what locate found, or NULL. */
+    int (*prepare)(const struct agent_options *options, const char *program,
+                   const struct agent_files *files, struct error *err);
+    /* Can the model be used? 0, or ERR_INVALID naming `model` with the nearest names. May answer 0
+     * for "can't tell". */
+    int (*check_model)(const struct agent_options *options, const char *model, struct error *err);
+    /* Starts the agent; on_ready follows. OPTIONS and HOST's table are copied. */
+    int (*start)(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                 const struct agent_options *options, const struct agent_callbacks *callbacks,
+                 struct error *err);
+    /* One prompt at a time. on_prompt_taken, events, on_end follow. */
+    int (*prompt)(struct agent *agent, const char *text, struct error *err);
+    /* Answers a permission request (answer "once", "always", "reject" or "reject: why") or a
+     * question (one label or free text). */
+    int (*answer)(struct agent *agent, const char *request_id, const char *answer,
+                  struct error *err);
+    /* Asks it to stop the prompt; on_end follows with AGENT_END_ABORTED (or what came first). */
+    void (*abort)(struct agent *agent);
+    /* No callback after DONE. Does not end the processes: the sandbox does. */
+    void (*close)(struct agent *agent, void (*done)(void *data), void *data);
+};
+
+/* Every driver's agent struct begins with this. */
+struct agent {
+    const struct agent_driver *driver;
+};
+
+/* NULL for an unknown name. agent_driver_at walks the table, NULL at its end. */
+const struct agent_driver *agent_driver_find(const char *name);
+const struct agent_driver *agent_driver_at(size_t index);
+
+#endif

@@ -1,0 +1,355 @@
+#include "agent/opencode/opencode_config.h"
+
+#include <string.h>
+
+#include "common/json_write.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define CONFIG_MAX (256 * 1024)
+/* How long OpenCode waits for a provider's headers, and between two chunks, before it tries again.
+ * Our own default for providers that answer from afar; a model on one's own hardware may think
+ * longer over a long prompt and keeps OpenCode's (300 s). */
+#define PROVIDER_TIMEOUT_MS 120000
+
+/* Models -------------------------------------------------------------------------------------- */
+
+int opencode_model_parse(struct opencode_model *model, const char *text, struct error *err)
+{
+    const char *slash = strchr(text, '/');
+
+    if (slash == NULL || slash == text || slash[1] == '\0')
+        return error_argument(err, "model",
+                              "is provider/model, for example anthropic/claude-sonnet-4-5");
+    if ((size_t)(slash - text) >= sizeof(model->provider))
+        return error_argument(err, "model", "the provider's name is too long");
+    memcpy(model->provider, text, (size_t)(slash - text));
+    model->provider[slash - text] = '\0';
+    model->name = slash + 1;
+    return 0;
+}
+
+static const struct agent_provider *find_provider(const struct agent_options *options,
+                                                  const char *name)
+{
+    for (size_t i = 0; i < options->provider_count; i++) {
+        if (str_equal(options->providers[i].name, name))
+            return &options->providers[i];
+    }
+    return NULL;
+}
+
+#define DISTANCE_LEN_MAX 64
+
+/* Edit distance (Levenshtein), on the first DISTANCE_LEN_MAX bytes. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t a_len = strnlen(a, DISTANCE_LEN_MAX);
+    size_t b_len = strnlen(b, DISTANCE_LEN_MAX);
+    size_t row[DISTANCE_LEN_MAX + 1];
+
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+            diagonal = row[j];
+            row[j] = replaced < other ? replaced : other;
+        }
+    }
+    return row[b_len];
+}
+
+#define NEAREST_MAX 5
+
+/* Appends up to NEAREST_MAX names, the most similar to WANTED first. */
+static void append_nearest(struct buf *out, const char *const *names, size_t count,
+                           const char *wanted)
+{
+    size_t chosen[NEAREST_MAX];
+    size_t chosen_count = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = chosen_count;
+
+        while (at > 0 && distance(names[i], wanted) < distance(names[chosen[at - 1]], wanted))
+            at--;
+        if (at == NEAREST_MAX)
+            continue;
+        if (chosen_count < NEAREST_MAX)
+            chosen_count++;
+        for (size_t j = chosen_count - 1; j > at; j--)
+            chosen[j] = chosen[j - 1];
+        chosen[at] = i;
+    }
+    for (size_t i = 0; i < chosen_count; i++)
+        buf_printf(out, "%s%s", i > 0 ? ", " : "", names[chosen[i]]);
+}
+
+static int refuse_provider(const struct agent_options *options, const char *wanted,
+                           struct error *err)
+{
+    AUTO_FREE
+    const char **names = mem_new_zero(options->provider_count + 1, sizeof(*names));
+    AUTO_BUF struct buf nearest = { 0 };
+
+    buf_init(&nearest, 256);
+    for (size_t i = 0; i < options->provider_count; i++)
+        names[i] = options->providers[i].name;
+    append_nearest(&nearest, names, options->provider_count, wanted);
+    if (nearest.len == 0)
+        return error_argument(err, "model", "no provider is configured");
+    return error_argument(err, "model", "no provider %s here; there is %s", wanted,
+                          buf_text(&nearest));
+}
+
+int opencode_check_model(const struct agent_options *options, const char *model, struct error *err)
+{
+    const struct agent_provider *provider;
+    struct opencode_model parsed;
+    AUTO_BUF struct buf nearest = { 0 };
+
+    buf_init(&nearest, 256);
+    if (opencode_model_parse(&parsed, model, err) < 0)
+        return -1;
+    provider = find_provider(options, parsed.provider);
+    if (provider == NULL)
+        return refuse_provider(options, parsed.provider, err);
+    /* OpenCode has its own list for a provider that it has built in; for one of ours the
+     * configuration is all it knows. */
+    if (provider->npm[0] == '\0' || provider->model_count == 0)
+        return 0;
+    for (size_t i = 0; i < provider->model_count; i++) {
+        if (str_equal(provider->models[i], parsed.name))
+            return 0;
+    }
+    append_nearest(&nearest, provider->models, provider->model_count, parsed.name);
+    return error_argument(err, "model", "%s has no model %s; there is %s", parsed.provider,
+                          parsed.name, buf_text(&nearest));
+}
+
+/* For titles and the like. A provider without a row gets the main model, which is surely allowed.
+ */
+static const struct {
+    const char *provider;
+    const char *model;
+} small_models[] = {
+    { "anthropic", "claude-haiku-4-5" },
+    { "openai", "gpt-5-mini" },
+    { "google", "gemini-2.5-flash" },
+    { "openrouter", "anthropic/claude-haiku-4.5" },
+};
+
+static const char *small_model(const struct opencode_model *model)
+{
+    for (size_t i = 0; i < ARRAY_LEN(small_models); i++) {
+        if (str_equal(small_models[i].provider, model->provider))
+            return small_models[i].model;
+    }
+    return model->name;
+}
+
+/* opencode.json ------------------------------------------------------------------------------- */
+
+/* Everything is allowed: the sandbox is the boundary, and whatever would ask waits for ever when
+ * nobody answers. */
+static const struct {
+    const char *permission;
+    const char *action;
+} permissions[] = {
+    { "*", "allow" },
+    { "question", "deny" },
+};
+
+static void write_provider(struct json_writer *writer, const struct agent_provider *provider,
+                           const char *token)
+{
+    json_write_name(writer, provider->name);
+    json_write_object(writer);
+    if (provider->npm[0] != '\0') {
+        json_member_string(writer, "npm", provider->npm);
+        json_member_string(writer, "name", provider->name);
+    }
+    json_write_name(writer, "options");
+    json_write_object(writer);
+    json_member_string(writer, "baseURL", provider->base_url);
+    json_member_string(writer, "apiKey", token);
+    if (provider->npm[0] == '\0') {
+        json_member_u64(writer, "headerTimeout", PROVIDER_TIMEOUT_MS);
+        json_member_u64(writer, "chunkTimeout", PROVIDER_TIMEOUT_MS);
+    }
+    json_write_object_end(writer);
+    if (provider->model_count > 0) {
+        json_write_name(writer, "models");
+        json_write_object(writer);
+        for (size_t i = 0; i < provider->model_count; i++) {
+            json_write_name(writer, provider->models[i]);
+            json_write_object(writer);
+            json_member_string(writer, "name", provider->models[i]);
+            json_member_bool(writer, "tool_call", true);
+            json_write_object_end(writer);
+        }
+        json_write_object_end(writer);
+    }
+    json_write_object_end(writer);
+}
+
+static void write_providers(struct json_writer *writer, const struct agent_options *options)
+{
+    json_write_name(writer, "enabled_providers");
+    json_write_array(writer);
+    for (size_t i = 0; i < options->provider_count; i++)
+        json_write_string(writer, options->providers[i].name);
+    json_write_array_end(writer);
+    json_write_name(writer, "provider");
+    json_write_object(writer);
+    for (size_t i = 0; i < options->provider_count; i++)
+        write_provider(writer, &options->providers[i], options->token);
+    json_write_object_end(writer);
+}
+
+static void write_model_members(struct json_writer *writer, const char *text,
+                                const struct opencode_model *model)
+{
+    AUTO_FREE
+    char *small = mem_printf("%s/%s", model->provider, small_model(model));
+
+    json_member_string(writer, "model", text);
+    json_member_string(writer, "small_model", small);
+}
+
+int opencode_config_write(struct buf *out, const struct agent_options *options, struct error *err)
+{
+    AUTO_FREE
+    char *rules = mem_printf("%s/AGENTS.md", options->directory);
+    struct opencode_model model;
+    struct json_writer writer;
+
+    if (opencode_model_parse(&model, options->model, err) < 0)
+        return -1;
+    json_write_init(&writer, out);
+    json_write_object(&writer);
+    /* Without this member OpenCode would rewrite the file. */
+    json_member_string(&writer, "$schema", "https://opencode.ai/config.json");
+    json_member_bool(&writer, "autoupdate", false);
+    json_member_string(&writer, "share", "disabled");
+    write_model_members(&writer, options->model, &model);
+    json_write_name(&writer, "permission");
+    json_write_object(&writer);
+    for (size_t i = 0; i < ARRAY_LEN(permissions); i++)
+        json_member_string(&writer, permissions[i].permission, permissions[i].action);
+    json_write_object_end(&writer);
+    json_member_bool(&writer, "lsp", false);
+    json_member_bool(&writer, "formatter", false);
+    /* No shadow git repository: it can fill the disk or hang in large work trees, and we compare
+     * trees ourselves. */
+    json_member_bool(&writer, "snapshot", false);
+    /* The repository's own configuration is off, and its rules with it; a relative path would not
+     * be found. */
+    json_write_name(&writer, "instructions");
+    json_write_array(&writer);
+    json_write_string(&writer, rules);
+    json_write_array_end(&writer);
+    write_providers(&writer, options);
+    json_write_object_end(&writer);
+    if (out->failed)
+        return error_set(err, ERR_LIMIT, 0, "agent's configuration is too large");
+    return 0;
+}
+
+/* The config folder must be read-only and hold a .gitignore: writable, OpenCode installs packages
+ * into it; without the file, it tries to write one, and every request answers 500. */
+static void add_config_dir(const struct agent_files *files, const char *dir,
+                           const struct buf *config)
+{
+    AUTO_FREE
+    char *config_path = mem_printf("%s/opencode.json", dir);
+    AUTO_FREE
+    char *ignore_path = mem_printf("%s/.gitignore", dir);
+    static const char ignored[] =
+        "node_modules\npackage.json\npackage-lock.json\nbun.lock\n.gitignore\n";
+
+    files->add_frozen_dir(files->data, dir);
+    files->add_file(files->data, config_path, config->data, config->len);
+    files->add_file(files->data, ignore_path, ignored, sizeof(ignored) - 1);
+}
+
+int opencode_prepare(const struct agent_options *options, const char *program,
+                     const struct agent_files *files, struct error *err)
+{
+    AUTO_BUF struct buf config = { 0 };
+
+    buf_init(&config, CONFIG_MAX);
+    if (program == NULL)
+        return error_set(err, ERR_NOT_FOUND, 0, "OpenCode's program was not looked for");
+    if (opencode_check_model(options, options->model, err) < 0 ||
+        opencode_config_write(&config, options, err) < 0)
+        return -1;
+    add_config_dir(files, OPENCODE_CONFIG_DIR, &config);
+    /* The managed folder wins over everything that a repository or the home could bring: a second
+     * belt. */
+    add_config_dir(files, OPENCODE_MANAGED_DIR, &config);
+    files->add_program(files->data, program, OPENCODE_PROGRAM);
+    return 0;
+}
+
+/* Environment --------------------------------------------------------------------------------- */
+
+static const char *const fixed_environment[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "LANG=C.UTF-8",
+    "TERM=dumb",
+    "SHELL=/bin/bash",
+    ("XDG_CONFIG_HOME=" OPENCODE_CONFIG_HOME),
+    /* A repository's opencode.json, .opencode/ and AGENTS.md are code that would run at start-up
+       and could move the base URL. */
+    "OPENCODE_DISABLE_PROJECT_CONFIG=1",
+    "OPENCODE_DISABLE_MODELS_FETCH=1",
+    "OPENCODE_DISABLE_AUTOUPDATE=1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+    "OPENCODE_DISABLE_SHARE=1",
+    "OPENCODE_DISABLE_CLAUDE_CODE=1",
+    "GIT_AUTHOR_NAME=agent",
+    "GIT_AUTHOR_EMAIL=agent@sandbox.invalid",
+    "GIT_COMMITTER_NAME=agent",
+    "GIT_COMMITTER_EMAIL=agent@sandbox.invalid",
+    "GIT_TERMINAL_PROMPT=0",
+};
+
+static size_t count_strings(const char *const *strings)
+{
+    size_t count = 0;
+
+    while (strings != NULL && strings[count] != NULL)
+        count++;
+    return count;
+}
+
+char **opencode_environment_new(const struct agent_options *options, const char *password)
+{
+    size_t extra = count_strings(options->env);
+    char **environment =
+        mem_new_zero(ARRAY_LEN(fixed_environment) + extra + 3, sizeof(*environment));
+    size_t count = 0;
+
+    environment[count++] = mem_printf("HOME=%s", options->home);
+    environment[count++] = mem_printf("OPENCODE_SERVER_PASSWORD=%s", password);
+    for (size_t i = 0; i < ARRAY_LEN(fixed_environment); i++)
+        environment[count++] = mem_strdup(fixed_environment[i]);
+    for (size_t i = 0; i < extra; i++)
+        environment[count++] = mem_strdup(options->env[i]);
+    return environment;
+}
+
+void opencode_environment_free(char **environment)
+{
+    for (size_t i = 0; environment[i] != NULL; i++)
+        free(environment[i]);
+    free(environment);
+}

@@ -1,0 +1,196 @@
+/* opencode_internal.h: seen by all of the driver's files. opencode.c has its life,
+ * opencode_process.c the server process, opencode_prompt.c a prompt while it is sent, runs and is
+ * stopped, opencode_settle.c how it ends, opencode_sync.c the event stream and the state by REST
+ * after a gap. */
+#ifndef AGENT_OPENCODE_INTERNAL_H
+#define AGENT_OPENCODE_INTERNAL_H
+
+#include "agent/opencode/opencode.h"
+#include "agent/opencode/opencode_config.h"
+#include "agent/opencode/opencode_events.h"
+#include "agent/opencode/opencode_http.h"
+#include "agent/opencode/opencode_verdict.h"
+#include "common/buf.h"
+#include "io/io.h"
+
+#define LAST_LINES 8
+#define LINE_MAX_BYTES 400
+
+enum opencode_phase {
+    OPENCODE_SPAWNING,  /* host's spawn */
+    OPENCODE_LISTENING, /* for the line that says so; connecting earlier hangs */
+    OPENCODE_CHECKING,  /* health, project */
+    OPENCODE_STREAMING, /* for the event stream's greeting */
+    OPENCODE_OPENING,   /* the conversation */
+    OPENCODE_READY,
+    OPENCODE_DEAD, /* could not be started, or its process is over */
+};
+
+enum opencode_prompt_state {
+    PROMPT_NONE,
+    PROMPT_WAITING, /* for the event stream, or for the clock */
+    PROMPT_SENDING, /* the request runs */
+    PROMPT_SENT,    /* accepted, not yet busy */
+    PROMPT_RUNNING,
+    PROMPT_SETTLING, /* idle, or so it seems: looking at status and messages */
+};
+
+enum opencode_health {
+    HEALTH_GOOD,
+    HEALTH_UNSTOPPED, /* it did not stop when asked; good again once it is idle */
+    HEALTH_USED_UP,   /* stopped before its first answer had begun: no prompt works any more */
+};
+
+enum opencode_stop {
+    STOP_NO,
+    STOP_ASKED,  /* by agent_driver.abort */
+    STOP_DOOMED, /* by us; prompt.doom says why */
+};
+
+struct opencode_prompt {
+    enum opencode_prompt_state state;
+    enum opencode_stop stop;
+    struct opencode_failure doom;
+    struct opencode_failure
+        last_error; /* session.error: no verdict, but the reason when there is no answer */
+    char message_id[OPENCODE_ID_SIZE];
+    char *text;
+    bool taken;
+    bool idle_last;  /* the last word of the events was "idle" */
+    unsigned limit;  /* which of the message limits */
+    unsigned looks;  /* how often the same doubtful state was seen */
+    unsigned failed; /* looks in a row that got no answer */
+    unsigned unknown_finishes;
+    uint64_t progress_ms; /* loop time of the last event */
+    uint64_t begun_ms;
+};
+
+/* What a callback of the host holds: it may come when the agent is gone. */
+struct opencode_call {
+    struct opencode *opencode; /* NULL once the agent doesn't want it any more */
+};
+
+struct opencode_output {
+    struct opencode *opencode;
+    struct stream *stream;
+    struct buf line;
+};
+
+struct opencode {
+    struct agent agent; /* first */
+    uv_loop_t *loop;
+    struct agent_host host;
+    struct agent_callbacks callbacks;
+    struct opencode_timing timing;
+    const struct clock *clock;
+    char *id;
+    char *model_text;
+    struct opencode_model model; /* its name is borrowed from model_text */
+    char *directory;
+    char *title;
+    char conversation[OPENCODE_ID_SIZE];
+    bool continued;
+    char **environment;
+    enum opencode_phase phase;
+
+    struct opencode_call *spawn_call;
+    struct opencode_call *wait_call;
+    struct opencode_output outputs[2];
+    char last_lines[LAST_LINES][LINE_MAX_BYTES + 8];
+    unsigned line_count;
+    uint64_t line_window_ms;
+    unsigned lines_in_window;
+    unsigned lines_left_out;
+    char exit_text[160]; /* how the process ended; "" while it lives */
+
+    struct opencode_http *http;
+    struct opencode_events *events;
+    struct opencode_exchange *stream;
+    struct opencode_exchange *request; /* of start, prompt and verdict: one at a time */
+    struct opencode_exchange *abort_request;
+    struct opencode_exchange *sync_request;
+    unsigned sync_step;
+    bool stream_live;
+    uint64_t stream_lost_ms;
+    unsigned reconnects;
+
+    struct opencode_prompt prompt;
+    uint64_t
+        newest_created_ms; /* time of the conversation's newest message, by the agent's clock */
+    bool warm;             /* an answer has begun in this process: it can be stopped without harm */
+    enum opencode_health health;
+
+    struct handles handles;
+    uv_timer_t start_timer;
+    uv_timer_t stream_timer;
+    uv_timer_t step_timer;
+    uv_timer_t abort_timer;
+    uv_timer_t warm_timer;
+    uv_timer_t quiet_timer;
+    uv_timer_t drain_timer;
+    bool closing;
+    unsigned pending_closes;
+    void (*done)(void *data);
+    void *done_data;
+};
+
+static inline struct opencode *opencode_of(struct agent *agent)
+{
+    return (struct opencode *)agent;
+}
+
+/* opencode.c */
+void opencode_start_failed(struct opencode *opencode, const char *code, const struct error *err);
+void opencode_on_listening(struct opencode *opencode);
+void opencode_on_streaming(struct opencode *opencode);
+void opencode_log_event(struct opencode *opencode, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void opencode_closed_one(void *opencode);
+/* GET or POST of PATH into *SLOT. On failure to begin DONE runs with it at once. */
+void opencode_ask(struct opencode *opencode, struct opencode_exchange **slot, const char *method,
+                  const char *path, const char *body, opencode_response_cb done);
+void opencode_drop(struct opencode_exchange **slot);
+/* Turns a status that isn't 200 or 204 into an error with the server's words. */
+int opencode_expect_ok(const struct opencode_response *response, const char *what,
+                       struct error *err);
+
+/* opencode_process.c */
+int opencode_process_start(struct opencode *opencode, struct error *err);
+void opencode_process_close(struct opencode *opencode);
+/* The process's last lines, for an error's text. */
+void opencode_last_lines(const struct opencode *opencode, struct buf *out);
+
+/* opencode_sync.c */
+int opencode_stream_open(struct opencode *opencode, struct error *err);
+void opencode_stream_reopen(struct opencode *opencode);
+void opencode_on_stream_timer(uv_timer_t *timer);
+void opencode_sync_later(struct opencode *opencode);
+
+/* opencode_prompt.c */
+int opencode_prompt(struct agent *agent, const char *text, struct error *err);
+void opencode_abort(struct agent *agent);
+void opencode_on_note(void *data, const struct opencode_note *note);
+void opencode_on_event(void *data, const struct agent_event *event);
+void opencode_prompt_stream_live(struct opencode *opencode);
+void opencode_prompt_synced(struct opencode *opencode);
+void opencode_on_step(uv_timer_t *timer);
+/* Asks it to stop; again when it has not. */
+void opencode_post_abort(struct opencode *opencode);
+
+/* opencode_settle.c */
+struct agent_end opencode_empty_end(enum agent_end_kind kind);
+/* Fills in the usage, forgets the prompt and tells on_end. */
+void opencode_end_prompt(struct opencode *opencode, struct agent_end *end);
+/* Ends as FAILURE says, unless we asked it to stop: then that is why. */
+void opencode_end_failed(struct opencode *opencode, const struct opencode_failure *failure,
+                         const char *output, const char *finish);
+void opencode_prompt_fail(struct opencode *opencode, const char *code, const char *message);
+void opencode_prompt_crashed(struct opencode *opencode);
+void opencode_prompt_forget(struct opencode *opencode);
+/* Looks at status and messages now, or after WAIT_MS. */
+void opencode_ask_status(struct opencode *opencode);
+void opencode_look_after(struct opencode *opencode, uint64_t wait_ms);
+/* It was not idle after all. */
+void opencode_go_on_running(struct opencode *opencode);
+
+#endif

@@ -1,0 +1,565 @@
+/* client_conn.c: one connection from a sandbox: each request is judged, refused or passed on, and
+ * recorded exactly once. */
+#include "proxy/proxy_internal.h"
+
+#include <strings.h>
+
+#include "common/json_write.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "http/http.h"
+#include "proxy/inject.h"
+#include "proxy/sse_end.h"
+#include "proxy/upstream.h"
+
+#define ERROR_BODY_MAX (16u << 10)
+#define PIECE_MAX                                                                                  \
+    (1u << 20) /* of a body: libcurl gives at most 16 KiB at a time, a veil may hold back more */
+#define NO_RETRY_HINT                                                                              \
+    "This is a rule of the sandbox, not a fault: the same request will be refused again, so do "   \
+    "not retry it. "                                                                               \
+    "Go on without it, or say in your answer what you would need."
+
+/* The request under way. */
+struct exchange {
+    struct policy_decision decision;
+    struct inject_veil *veil;
+    struct upstream *upstream; /* NULL before it starts and after its end */
+    char *method;
+    char *host;
+    char *base; /* "http://HOST/proxy/NAME", for redirects */
+    bool begun; /* the response's head went to the client */
+    int status;
+    bool watch_end; /* a model's event stream, which must not end without its final event */
+    struct sse_end sse_end;
+    uint64_t started_ms;
+    uint64_t request_bytes;
+    uint64_t response_bytes;
+    const char *refused; /* reason, when the http layer refused the body */
+};
+
+struct client_conn {
+    struct list link; /* run::conns */
+    struct run *run;
+    struct http_conn *http;
+    bool active; /* an exchange is under way and not recorded yet */
+    struct exchange exchange;
+};
+
+struct client_conn *client_conn_from_link(struct list *link)
+{
+    return LIST_ENTRY(link, struct client_conn, link);
+}
+
+/* Records
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t now_ms(const struct client_conn *conn)
+{
+    return clock_mono_ms(conn->run->proxy->clock);
+}
+
+static void exchange_finish(struct exchange *exchange)
+{
+    policy_decision_finish(&exchange->decision);
+    inject_veil_free(exchange->veil);
+    free(exchange->method);
+    free(exchange->host);
+    free(exchange->base);
+    *exchange = (struct exchange){ 0 };
+}
+
+/* The one place that ends an exchange. STATUS 0: the connection was cut. */
+static void record(struct client_conn *conn, enum audit_verdict verdict, const char *reason,
+                   int status)
+{
+    struct exchange *exchange = &conn->exchange;
+    const struct proxy_options *options = &conn->run->proxy->options;
+    const struct service *service = exchange->decision.service;
+    struct proxy_decision decision = {
+        .run_id = conn->run->id,
+        .service = service != NULL ? service->name : "",
+        .method = exchange->method,
+        .host = exchange->host,
+        .path = exchange->decision.path,
+        .verdict = verdict,
+        .reason = reason,
+        .status = (uint32_t)status,
+        .request_bytes = exchange->request_bytes,
+        .response_bytes = exchange->response_bytes,
+        .milliseconds = now_ms(conn) - exchange->started_ms,
+    };
+
+    if (!conn->active)
+        return;
+    conn->active = false;
+    if (status >= 200 && status < 300 && verdict == AUDIT_ALLOW && exchange->decision.model)
+        conn->run->answered++;
+    if (options->on_decision != NULL)
+        options->on_decision(options->data, &decision);
+    exchange_finish(exchange);
+}
+
+/* Answers
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+/* An error in the form that clients of model services understand, with a reason that programs and a
+ * hint that agents can read. */
+static void error_body(struct buf *out, const char *type, const char *code, const char *message,
+                       const char *hint)
+{
+    struct json_writer writer;
+
+    json_write_init(&writer, out);
+    json_write_object(&writer);
+    json_member_string(&writer, "type", "error");
+    json_write_name(&writer, "error");
+    json_write_object(&writer);
+    json_member_string(&writer, "type", type);
+    json_member_string(&writer, "code", code);
+    json_member_string(&writer, "message", message);
+    json_member_string_opt(&writer, "hint", hint);
+    json_write_object_end(&writer);
+    json_write_object_end(&writer);
+}
+
+static void answer_error(struct client_conn *conn, int status, const char *type, const char *code,
+                         const char *message, const char *hint)
+{
+    AUTO_BUF struct buf body;
+    struct http_headers headers;
+
+    buf_init(&body, ERROR_BODY_MAX);
+    error_body(&body, type, code, message, hint);
+    http_headers_init(&headers);
+    http_headers_add(&headers, "content-type", "application/json");
+    if (status == 401)
+        http_headers_add(&headers, "www-authenticate", "Basic realm=\"sandbox\"");
+    if (status == 405)
+        http_headers_add(&headers, "allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    http_conn_respond(conn->http, status, &headers, buf_text(&body), body.len);
+    http_headers_finish(&headers);
+}
+
+static void answer_refusal(struct client_conn *conn)
+{
+    const struct policy_decision *decision = &conn->exchange.decision;
+    const char *reason = decision->reason;
+    int status = decision->status;
+
+    answer_error(conn, status, "permission_error", reason, decision->message, NO_RETRY_HINT);
+    record(conn, AUDIT_DENY, reason, status);
+}
+
+struct failure {
+    const char *reason;
+    enum audit_verdict verdict;
+    int status;
+    const char *type;
+    const char *message;
+    const char *hint;
+};
+
+/* What the client hears when the upstream's head never came. */
+static const struct failure failures[] = {
+    [UPSTREAM_END_OK] = { "upstream_error", AUDIT_ERROR, 502, "api_error",
+                          "the service gave no answer", NULL },
+    [UPSTREAM_END_CUT] = { "upstream_cut", AUDIT_ERROR, 502, "api_error",
+                           "the service broke the connection", NULL },
+    [UPSTREAM_END_RESOLVE] = { "upstream_resolve", AUDIT_ERROR, 502, "api_error",
+                               "the service's name has no address", NULL },
+    [UPSTREAM_END_CONNECT] = { "upstream_connect", AUDIT_ERROR, 502, "api_error",
+                               "the service can't be reached", NULL },
+    [UPSTREAM_END_TLS] = { "upstream_tls", AUDIT_ERROR, 502, "api_error",
+                           "the service's certificate is not trusted", NULL },
+    [UPSTREAM_END_ADDRESS] = { "address_not_allowed", AUDIT_DENY, 403, "permission_error",
+                               "the service's address is not a public one", NO_RETRY_HINT },
+    [UPSTREAM_END_TIMEOUT] = { "upstream_timeout", AUDIT_ERROR, 504, "api_error",
+                               "the service took too long", NULL },
+    [UPSTREAM_END_RESPONSE] = { "upstream_bad_response", AUDIT_ERROR, 502, "api_error",
+                                "the service's answer is malformed", NULL },
+    [UPSTREAM_END_OTHER] = { "upstream_error", AUDIT_ERROR, 502, "api_error",
+                             "the request to the service failed", NULL },
+};
+
+static void answer_failure(struct client_conn *conn, const struct failure *failure)
+{
+    answer_error(conn, failure->status, failure->type, failure->reason, failure->message,
+                 failure->hint);
+    record(conn, failure->verdict, failure->reason, failure->status);
+}
+
+/* Responses
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+/* A number of seconds or of milliseconds, cut down to LIMIT; a date or anything else becomes LIMIT.
+ */
+static void add_clamped(struct http_headers *headers, const char *name, const char *value,
+                        uint64_t limit)
+{
+    uint64_t number;
+
+    if (!str_parse_u64(value, limit, &number))
+        number = limit;
+    AUTO_FREE
+    char *text = mem_printf("%llu", (unsigned long long)number);
+    http_headers_add(headers, name, text);
+}
+
+/* An address of the service's own becomes one below the proxy, so that the next request is judged
+ * as well. */
+static void add_location(struct client_conn *conn, struct http_headers *headers, const char *name,
+                         const char *value)
+{
+    const struct service *service = conn->exchange.decision.service;
+    AUTO_FREE
+    char *start = mem_printf("%s%s", service->origin, service->prefix);
+    size_t len = strlen(start);
+
+    if (strncasecmp(value, start, len) == 0 && (value[len] == '/' || value[len] == '\0')) {
+        AUTO_FREE
+        char *below = mem_printf("%s%s", conn->exchange.base, value + len);
+
+        http_headers_add(headers, name, below);
+        return;
+    }
+    http_headers_add(headers, name, value);
+}
+
+/* A login cookie is a credential that outlives the run; the others steer a client around the proxy.
+ */
+static bool is_dropped_from_response(const char *name)
+{
+    static const char *const names[] = { "set-cookie", "set-cookie2", "alt-svc",
+                                         "strict-transport-security", "content-length" };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void copy_response_headers(struct client_conn *conn, const struct http_response_head *head,
+                                  struct http_headers *out)
+{
+    uint64_t limit = conn->run->proxy->options.retry_after_max_seconds;
+    struct http_headers kept;
+
+    http_headers_init(&kept);
+    for (size_t i = 0; i < head->headers.count; i++)
+        http_headers_add(&kept, head->headers.items[i].name, head->headers.items[i].value);
+    http_headers_drop_hop_by_hop(&kept);
+    for (size_t i = 0; i < kept.count; i++) {
+        struct http_header *header = &kept.items[i];
+
+        if (is_dropped_from_response(header->name))
+            continue;
+        inject_veil_text(conn->exchange.veil, header->name);
+        inject_veil_text(conn->exchange.veil, header->value);
+        if (strcasecmp(header->name, "retry-after") == 0)
+            add_clamped(out, header->name, header->value, limit);
+        else if (strcasecmp(header->name, "retry-after-ms") == 0)
+            add_clamped(out, header->name, header->value, limit * 1000);
+        else if (strcasecmp(header->name, "location") == 0)
+            add_location(conn, out, header->name, header->value);
+        else
+            http_headers_add(out, header->name, header->value);
+    }
+    http_headers_finish(&kept);
+}
+
+static bool is_readable_event_stream(const struct http_response_head *head)
+{
+    const char *type = http_headers_get(&head->headers, "content-type");
+    const char *encoding = http_headers_get(&head->headers, "content-encoding");
+
+    return type != NULL && strncasecmp(type, "text/event-stream", 17) == 0 &&
+           (encoding == NULL || strcasecmp(encoding, "identity") == 0);
+}
+
+static void on_upstream_head(void *data, const struct http_response_head *head)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+    struct http_headers headers;
+
+    run_note_traffic(conn->run);
+    exchange->begun = true;
+    exchange->status = head->status;
+    exchange->watch_end =
+        exchange->decision.model && head->status == 200 && is_readable_event_stream(head);
+    sse_end_init(&exchange->sse_end);
+    http_headers_init(&headers);
+    copy_response_headers(conn, head, &headers);
+    http_conn_begin(conn->http, head->status, NULL, &headers, head->content_length);
+    http_headers_finish(&headers);
+}
+
+static void send_veiled(struct client_conn *conn, const char *bytes, size_t len)
+{
+    AUTO_BUF struct buf shown;
+
+    buf_init(&shown, PIECE_MAX);
+    inject_veil_feed(conn->exchange.veil, bytes, len, &shown);
+    http_conn_send(conn->http, buf_text(&shown), shown.len);
+}
+
+/* The end of a body that was received whole. */
+static void end_veiled(struct client_conn *conn)
+{
+    AUTO_BUF struct buf shown;
+
+    buf_init(&shown, PIECE_MAX);
+    inject_veil_end(conn->exchange.veil, &shown);
+    http_conn_send(conn->http, buf_text(&shown), shown.len);
+    http_conn_end(conn->http);
+}
+
+static bool on_upstream_body(void *data, const char *bytes, size_t len)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+
+    if (http_conn_over_high(conn->http))
+        return false;
+    run_note_traffic(conn->run);
+    if (exchange->watch_end)
+        sse_end_feed(&exchange->sse_end, bytes, len);
+    exchange->response_bytes += len;
+    send_veiled(conn, bytes, len);
+    return true;
+}
+
+static void on_upstream_room(void *data)
+{
+    struct client_conn *conn = data;
+
+    http_conn_resume_body(conn->http);
+}
+
+static void on_upstream_end(void *data, enum upstream_end end)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+    int status = exchange->status;
+
+    exchange->upstream = NULL;
+    if (!exchange->begun) {
+        answer_failure(conn, &failures[end]);
+        return;
+    }
+    if (end == UPSTREAM_END_OK && exchange->watch_end && !exchange->sse_end.seen) {
+        record(conn, AUDIT_ERROR, "upstream_incomplete", 0);
+        http_conn_reset(conn->http);
+        return;
+    }
+    if (end != UPSTREAM_END_OK) {
+        record(conn, AUDIT_ERROR, failures[end].reason, 0);
+        http_conn_reset(conn->http);
+        return;
+    }
+    end_veiled(conn);
+    record(conn, AUDIT_ALLOW, "ok", status);
+}
+
+/* Requests
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static void refuse_for_secret(struct client_conn *conn, const struct error *err)
+{
+    struct failure failure = {
+        .reason = err->code == ERR_NOT_FOUND ? "secret_missing" : "secret_unusable",
+        .verdict = AUDIT_DENY,
+        .status = 403,
+        .type = "permission_error",
+        .message = "the credential of this service is not set up on the host",
+        .hint = NO_RETRY_HINT,
+    };
+
+    log_warn(conn->run->id, "service %s: %s", conn->exchange.decision.service->name, err->text);
+    answer_failure(conn, &failure);
+}
+
+static void pass_on(struct client_conn *conn, const struct http_request *request)
+{
+    const struct upstream_callbacks callbacks = {
+        .on_head = on_upstream_head,
+        .on_body = on_upstream_body,
+        .on_room = on_upstream_room,
+        .on_end = on_upstream_end,
+        .data = conn,
+    };
+    struct proxy *proxy = conn->run->proxy;
+    struct exchange *exchange = &conn->exchange;
+    struct upstream_options options = {
+        .service = exchange->decision.service,
+        .path = exchange->decision.upstream_path,
+        .request = request,
+        .ca_file = proxy->ca_file,
+        .connect_timeout_ms = proxy->options.upstream_connect_ms,
+        .idle_timeout_ms = proxy->options.upstream_idle_ms,
+    };
+    struct error err = ERROR_INIT;
+    struct curl_loop *pool = run_pool(conn->run, options.service, &err);
+
+    if (pool == NULL) {
+        answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
+        return;
+    }
+    if (inject_headers(options.service, request, proxy->vault, &options.headers, &exchange->veil,
+                       &err) < 0) {
+        refuse_for_secret(conn, &err);
+        return;
+    }
+    if (upstream_start(&exchange->upstream, proxy->loop, pool, &options, &callbacks, &err) < 0) {
+        exchange->upstream = NULL;
+        answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
+        return;
+    }
+    http_conn_continue(conn->http);
+}
+
+static void on_request(void *data, struct http_conn *http, const struct http_request *request)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+
+    (void)http;
+    *exchange = (struct exchange){ .started_ms = now_ms(conn) };
+    conn->active = true;
+    exchange->method = mem_strdup(request->method);
+    exchange->host = mem_strdup(request->host);
+    policy_decide(request, &conn->run->grant, &exchange->decision);
+    if (!exchange->decision.allowed) {
+        answer_refusal(conn);
+        return;
+    }
+    exchange->base =
+        mem_printf("http://%s/proxy/%s", request->host, exchange->decision.service->name);
+    pass_on(conn, request);
+}
+
+static void on_body(void *data, struct http_conn *http, const char *bytes, size_t len)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+
+    exchange->request_bytes += len;
+    run_note_traffic(conn->run);
+    if (exchange->upstream != NULL && !upstream_send(exchange->upstream, bytes, len))
+        http_conn_pause_body(http);
+}
+
+static void on_body_end(void *data, struct http_conn *http)
+{
+    struct client_conn *conn = data;
+
+    (void)http;
+    if (conn->exchange.upstream != NULL)
+        upstream_send_end(conn->exchange.upstream);
+}
+
+/* Bytes that make no request are recorded too, unless they came in the body of one. */
+static void on_refused(void *data, struct http_conn *http, int status, const char *reason)
+{
+    struct client_conn *conn = data;
+
+    (void)http;
+    if (conn->active) {
+        conn->exchange.refused = reason;
+        conn->exchange.status = conn->exchange.begun ? 0 : status;
+        return;
+    }
+    conn->exchange = (struct exchange){ .started_ms = now_ms(conn),
+                                        .method = mem_strdup(""),
+                                        .host = mem_strdup("") };
+    conn->exchange.decision.path = mem_strdup("");
+    conn->active = true;
+    record(conn, AUDIT_DENY, reason, status);
+}
+
+static void on_drain(void *data, struct http_conn *http)
+{
+    struct client_conn *conn = data;
+
+    (void)http;
+    if (conn->exchange.upstream != NULL)
+        upstream_resume(conn->exchange.upstream);
+}
+
+static void cancel_upstream(struct client_conn *conn)
+{
+    struct upstream *upstream = conn->exchange.upstream;
+
+    conn->exchange.upstream = NULL;
+    if (upstream != NULL)
+        upstream_cancel(upstream);
+}
+
+static void on_abort(void *data, struct http_conn *http)
+{
+    struct client_conn *conn = data;
+    const char *reason = conn->exchange.refused;
+
+    (void)http;
+    cancel_upstream(conn);
+    if (reason != NULL)
+        record(conn, AUDIT_DENY, reason, conn->exchange.status);
+    else
+        record(conn, AUDIT_ERROR, "client_abort", 0);
+}
+
+static void on_closed(void *data, struct http_conn *http)
+{
+    struct client_conn *conn = data;
+    struct run *run = conn->run;
+
+    (void)http;
+    exchange_finish(&conn->exchange);
+    list_remove(&conn->link);
+    free(conn);
+    if (run->listener != NULL)
+        listener_release(run->listener);
+    run_part_closed(run);
+}
+
+void client_conn_start(struct run *run, int fd)
+{
+    const struct http_conn_options options = { .allow_absolute = true, .allow_connect = true };
+    struct http_conn_callbacks callbacks = {
+        .on_request = on_request,
+        .on_body = on_body,
+        .on_body_end = on_body_end,
+        .on_refused = on_refused,
+        .on_drain = on_drain,
+        .on_abort = on_abort,
+        .on_closed = on_closed,
+    };
+    struct client_conn *conn = NEW(struct client_conn);
+    struct error err = ERROR_INIT;
+
+    conn->run = run;
+    list_init(&conn->link);
+    callbacks.data = conn;
+    if (http_conn_start(&conn->http, run->proxy->loop, fd, &options, &callbacks, &err) < 0) {
+        log_warn(run->id, "proxy connection: %s", err.text);
+        free(conn);
+        listener_release(run->listener);
+        return;
+    }
+    list_append(&run->conns, &conn->link);
+    run_part_opened(run);
+}
+
+void client_conn_cut(struct client_conn *conn, const char *reason)
+{
+    cancel_upstream(conn);
+    if (conn->active)
+        record(conn, AUDIT_DENY, reason, 0);
+    http_conn_reset(conn->http);
+}

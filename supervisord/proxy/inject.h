@@ -1,0 +1,40 @@
+/* inject.h: the headers that go upstream, with the real credential in place of the run's token. The
+ * only place that opens a secret. */
+#ifndef PROXY_INJECT_H
+#define PROXY_INJECT_H
+
+#include <curl/curl.h>
+
+#include "http/http.h"
+#include "proxy/services.h"
+#include "vault/vault.h"
+
+/* Hides a credential that an upstream gives back. */
+struct inject_veil;
+
+/* Builds libcurl's header list for REQUEST, and the veil for its response. ERR->code is
+ * ERR_NOT_FOUND when the secret isn't there, ERR_INVALID when it can't be a header value. *OUT is
+ * freed with inject_free as soon as libcurl is done with it, *VEIL (which may be NULL: nothing to
+ * hide) with inject_veil_free. */
+int inject_headers(const struct service *service, const struct http_request *request,
+                   struct vault *vault, struct curl_slist **out, struct inject_veil **veil,
+                   struct error *err);
+/* Wipes, then frees. */
+void inject_free(struct curl_slist *list);
+
+/* The functions take NULL for a veil that hides nothing. */
+void inject_veil_free(struct inject_veil *veil);
+/* Overwrites the credential in TEXT, as it was stored and as it was sent, by as many asterisks. */
+void inject_veil_text(struct inject_veil *veil, char *text);
+/* Appends to OUT what may be shown of the next piece of a body; the start of what may become a
+ * credential is held back. */
+void inject_veil_feed(struct inject_veil *veil, const char *data, size_t len, struct buf *out);
+/* Appends what was held back: the body is over. */
+void inject_veil_end(struct inject_veil *veil, struct buf *out);
+
+/* True for headers of the client that never go upstream: credentials of any kind, what tells where
+ * the client is, what changes the method behind the judge's back. Hop-by-hop and framing headers
+ * are dropped as well, elsewhere. */
+bool inject_drops(const struct service *service, const char *name);
+
+#endif

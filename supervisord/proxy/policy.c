@@ -1,0 +1,420 @@
+/* policy.c: checks from the outside in: form, path, service, token, grant, rules. */
+#include "proxy/policy.h"
+
+#include <sodium.h>
+#include <strings.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+
+#define BASIC_MAX 512 /* decoded bytes of a Basic credential */
+
+/* Paths
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static bool is_unreserved(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           (c != '\0' && strchr("-._~", c) != NULL);
+}
+
+/* pchar of RFC 3986 and the slash. */
+static bool is_path_char(unsigned char c)
+{
+    return is_unreserved(c) || (c != '\0' && strchr("!$&'()*+,;=:@/", c) != NULL);
+}
+
+/* Why an escaped byte must not be in a path, or NULL. */
+static const char *escaped_reason(unsigned char c, const char *behind, size_t left)
+{
+    if (c == '/' || c == '\\')
+        return "encoded_slash";
+    if (c == '.')
+        return "encoded_dot";
+    if (c < 0x20 || c == 0x7f)
+        return "encoded_control";
+    if (c == '%' && left >= 2 && hex_value(behind[0]) >= 0 && hex_value(behind[1]) >= 0)
+        return "double_encoding";
+    return NULL;
+}
+
+/* One segment without its slashes. */
+static const char *segment_reason(const char *segment, size_t len)
+{
+    size_t name = 0;
+
+    while (name < len && segment[name] != ';')
+        name++;
+    if ((name == 1 && segment[0] == '.') || (name == 2 && segment[0] == '.' && segment[1] == '.'))
+        return "dot_segment";
+    return NULL;
+}
+
+static const char *segments_reason(const char *path, size_t len)
+{
+    size_t at = 1;
+
+    while (at <= len) {
+        const char *slash = at < len ? memchr(path + at, '/', len - at) : NULL;
+        size_t end = slash != NULL ? (size_t)(slash - path) : len;
+        const char *reason = segment_reason(path + at, end - at);
+
+        if (reason != NULL)
+            return reason;
+        if (end == at && slash != NULL)
+            return "empty_segment";
+        at = end + 1;
+    }
+    return NULL;
+}
+
+/* Writes the canonical form to OUT and the decoded bytes to DECODED, both with room for LEN + 1. */
+static const char *canonicalise(const char *path, size_t len, char *out, char *decoded)
+{
+    size_t to = 0;
+    size_t plain = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)path[i];
+        const char *reason;
+
+        if (c != '%') {
+            if (!is_path_char(c))
+                return "bad_path";
+            out[to++] = decoded[plain++] = (char)c;
+            continue;
+        }
+        if (len - i < 3 || hex_value(path[i + 1]) < 0 || hex_value(path[i + 2]) < 0)
+            return "bad_path";
+        c = (unsigned char)(hex_value(path[i + 1]) << 4 | hex_value(path[i + 2]));
+        reason = escaped_reason(c, path + i + 3, len - i - 3);
+        if (reason != NULL)
+            return reason;
+        decoded[plain++] = (char)c;
+        if (is_unreserved(c)) {
+            out[to++] = (char)c;
+        } else {
+            static const char digits[] = "0123456789ABCDEF";
+
+            out[to++] = '%';
+            out[to++] = digits[c >> 4];
+            out[to++] = digits[c & 15];
+        }
+        i += 2;
+    }
+    out[to] = '\0';
+    return str_is_utf8(decoded, plain) ? segments_reason(out, to) : "bad_utf8";
+}
+
+char *policy_path_canonical(const char *path, size_t len, const char **reason)
+{
+    AUTO_FREE
+    char *out = mem_new_zero(1, len + 1);
+    AUTO_FREE
+    char *decoded = mem_new_zero(1, len + 1);
+
+    *reason = len == 0 || path[0] != '/' ? "bad_path" : canonicalise(path, len, out, decoded);
+    return *reason == NULL ? STEAL(out) : NULL;
+}
+
+bool policy_path_plain(const char *path, size_t len)
+{
+    const char *reason;
+    AUTO_FREE
+    char *canonical = policy_path_canonical(path, len, &reason);
+
+    return canonical != NULL && strlen(canonical) == len && memcmp(canonical, path, len) == 0;
+}
+
+/* Decisions
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static bool refuse(struct policy_decision *out, int status, const char *reason, const char *message)
+{
+    out->allowed = false;
+    out->status = status;
+    out->reason = reason;
+    out->message = message;
+    return false;
+}
+
+static bool check_form(const struct http_request *request, struct policy_decision *out)
+{
+    static const char *const methods[] = { "GET",   "HEAD",   "POST",   "PUT",
+                                           "PATCH", "DELETE", "OPTIONS" };
+
+    if (request->target_kind == HTTP_TARGET_AUTHORITY)
+        return refuse(out, 403, "connect_not_allowed", "tunnels are not allowed from this sandbox");
+    if (request->target_kind == HTTP_TARGET_ABSOLUTE)
+        return refuse(out, 403, "host_not_allowed", "this host can't be reached from the sandbox");
+    if (request->target_kind == HTTP_TARGET_ASTERISK)
+        return refuse(out, 400, "bad_target", "a target with a path is needed");
+    if (http_headers_get(&request->headers, "upgrade") != NULL)
+        return refuse(out, 403, "upgrade_not_allowed", "changing the protocol is not allowed");
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+        if (strcmp(request->method, methods[i]) == 0)
+            return true;
+    return refuse(out, 405, "method_not_allowed", "this method is not allowed");
+}
+
+/* Fills service, path and query from /proxy/NAME/PATH?QUERY. */
+static bool find_service(const struct http_request *request, const struct policy_grant *grant,
+                         const char **query, struct policy_decision *out)
+{
+    static const char prefix[] = "/proxy/";
+    const char *name = request->target + sizeof(prefix) - 1;
+    size_t path_len = strcspn(request->target, "?");
+    const char *reason;
+    size_t name_len;
+
+    *query = request->target[path_len] == '?' ? request->target + path_len : "";
+    if (path_len < sizeof(prefix) - 1 || strncmp(request->target, prefix, sizeof(prefix) - 1) != 0)
+        return refuse(out, 404, "unknown_path", "only /proxy/SERVICE/… is served here");
+    name_len = strcspn(name, "/?");
+    out->service = services_find(grant->services, name, name_len);
+    if (out->service == NULL || name[name_len] != '/')
+        return refuse(out, 404, "unknown_service", "no service of this name is configured");
+    free(out->path);
+    out->path = policy_path_canonical(
+        name + name_len, (size_t)(request->target + path_len - name) - name_len, &reason);
+    if (out->path == NULL) {
+        out->path = mem_strdup("");
+        return refuse(out, 400, reason, "the path can be read in more than one way");
+    }
+    return true;
+}
+
+/* Tokens
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool basic_matches(const struct policy_grant *grant, const char *value)
+{
+    char decoded[BASIC_MAX];
+    const char *colon;
+    size_t len = 0;
+    bool matches;
+
+    if (strncasecmp(value, "Basic ", 6) != 0)
+        return false;
+    value += 6 + strspn(value + 6, " ");
+    if (sodium_base642bin((unsigned char *)decoded, sizeof(decoded), value, strlen(value), NULL,
+                          &len, NULL, sodium_base64_VARIANT_ORIGINAL) != 0)
+        return false;
+    colon = memchr(decoded, ':', len);
+    matches = colon != NULL &&
+              token_matches(&grant->token, colon + 1, len - (size_t)(colon + 1 - decoded));
+    sodium_memzero(decoded, sizeof(decoded));
+    return matches;
+}
+
+/* VALUE is BEFORE, the token, AFTER; a scheme such as "Bearer " may be in any case. */
+static bool affixed_matches(const struct policy_grant *grant, const char *value, const char *before,
+                            const char *after)
+{
+    size_t len = strlen(value);
+    size_t before_len = strlen(before);
+    size_t after_len = strlen(after);
+
+    if (len != before_len + TOKEN_LEN + after_len || strncasecmp(value, before, before_len) != 0 ||
+        strcmp(value + len - after_len, after) != 0)
+        return false;
+    return token_matches(&grant->token, value + before_len, TOKEN_LEN);
+}
+
+/* The header in which a service's clients put the token, or NULL when this one isn't it. */
+static bool is_token_place(const struct service *service, const char *name)
+{
+    if (service->inject == INJECT_NONE)
+        return strcasecmp(name, "authorization") == 0 || strcasecmp(name, "x-api-key") == 0;
+    return strcasecmp(name, service->inject_header) == 0;
+}
+
+static bool place_matches(const struct service *service, const struct policy_grant *grant,
+                          const char *value)
+{
+    switch (service->inject) {
+    case INJECT_NONE:
+        return affixed_matches(grant, value, "", "") ||
+               affixed_matches(grant, value, "Bearer ", "") || basic_matches(grant, value);
+    case INJECT_VALUE:
+        return affixed_matches(grant, value, service->inject_before, service->inject_after);
+    case INJECT_BASIC:
+        return basic_matches(grant, value);
+    }
+    return false;
+}
+
+/* A token in the query or path, also percent-encoded. */
+static bool target_holds_token(const char *target)
+{
+    size_t len = strlen(target);
+    AUTO_FREE
+    char *decoded = mem_new_zero(1, len + 1);
+    size_t to = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (target[i] == '%' && len - i >= 3 && hex_value(target[i + 1]) >= 0 &&
+            hex_value(target[i + 2]) >= 0) {
+            decoded[to++] = (char)(hex_value(target[i + 1]) << 4 | hex_value(target[i + 2]));
+            i += 2;
+        } else {
+            decoded[to++] = target[i];
+        }
+    }
+    return token_occurs(decoded, to);
+}
+
+static bool token_misplaced(const struct http_request *request, const struct service *service)
+{
+    if (target_holds_token(request->target))
+        return true;
+    for (size_t i = 0; i < request->headers.count; i++) {
+        const struct http_header *header = &request->headers.items[i];
+
+        if (token_occurs(header->name, strlen(header->name)))
+            return true;
+        if (!is_token_place(service, header->name) &&
+            token_occurs(header->value, strlen(header->value)))
+            return true;
+    }
+    return false;
+}
+
+static bool refuse_token(struct policy_decision *out, const char *reason, const char *message)
+{
+    /* Git sends its password only when it was asked for it; the agents' libraries would retry a 401
+     * for minutes. */
+    out->challenge = out->service->inject == INJECT_BASIC;
+    return refuse(out, out->challenge ? 401 : 403, reason, message);
+}
+
+static bool check_token(const struct http_request *request, const struct policy_grant *grant,
+                        struct policy_decision *out)
+{
+    const char *value = NULL;
+    size_t places = 0;
+
+    if (token_misplaced(request, out->service))
+        return refuse(out, 403, "token_misplaced",
+                      "the run's token belongs only into the header of the service's key");
+    for (size_t i = 0; i < request->headers.count; i++)
+        if (is_token_place(out->service, request->headers.items[i].name)) {
+            value = request->headers.items[i].value;
+            places++;
+        }
+    if (places == 0)
+        return refuse_token(out, "no_token", "the run's token is missing");
+    if (places > 1)
+        return refuse(out, 403, "token_repeated",
+                      "the header of the service's key was sent more than once");
+    if (!place_matches(out->service, grant, value))
+        return refuse_token(out, "bad_token", "this is not the run's token");
+    return true;
+}
+
+/* Rules
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static bool rule_matches(const struct allow_rule *rule, const char *method, const char *path)
+{
+    if (strcmp(rule->method, method) != 0)
+        return false;
+    return rule->below ? str_starts(path, rule->path) : strcmp(path, rule->path) == 0;
+}
+
+/* /OWNER/REPO and behind it exactly END; more owners (GitLab's groups) are fine. */
+static bool git_path(const char *path, const char *end)
+{
+    size_t len = strlen(path);
+    size_t end_len = strlen(end);
+    size_t slashes = 0;
+
+    if (len <= end_len || strcmp(path + len - end_len, end) != 0)
+        return false;
+    for (size_t i = 0; i < len - end_len; i++)
+        slashes += path[i] == '/' ? 1 : 0;
+    return slashes >= 2 && path[len - end_len - 1] != '/';
+}
+
+static bool git_allows(const char *method, const char *path, const char *query)
+{
+    if (strcmp(method, "GET") == 0 && git_path(path, "/info/refs"))
+        return strcmp(query, "?service=git-upload-pack") == 0 ||
+               strcmp(query, "?service=git-receive-pack") == 0;
+    if (strcmp(method, "POST") == 0 && query[0] == '\0')
+        return git_path(path, "/git-upload-pack") || git_path(path, "/git-receive-pack");
+    return false;
+}
+
+static bool check_rules(const struct http_request *request, const char *query,
+                        struct policy_decision *out)
+{
+    const struct service *service = out->service;
+
+    if (service->git && git_allows(request->method, out->path, query))
+        return true;
+    if (!service->git && service->rule_count == 0)
+        return true;
+    for (size_t i = 0; i < service->rule_count; i++)
+        if (rule_matches(&service->rules[i], request->method, out->path))
+            return true;
+    return refuse(out, 403, "request_not_allowed",
+                  "this method and path are not allowed for the service");
+}
+
+static bool is_granted(const struct policy_grant *grant, const struct service *service)
+{
+    return grant->granted[service - grant->services->items];
+}
+
+/* The endpoints of the known model interfaces, whatever stands before them. */
+static bool is_model_request(const struct http_request *request, const char *path)
+{
+    return strcmp(request->method, "POST") == 0 &&
+           (str_ends(path, "/messages") || str_ends(path, "/chat/completions") ||
+            str_ends(path, "/completions") || str_ends(path, "/responses") ||
+            str_ends(path, ":streamGenerateContent") || str_ends(path, ":generateContent"));
+}
+
+void policy_decide(const struct http_request *request, const struct policy_grant *grant,
+                   struct policy_decision *out)
+{
+    const char *query = "";
+
+    *out = (struct policy_decision){ .path = mem_strdup("") };
+    if (!check_form(request, out) || !find_service(request, grant, &query, out) ||
+        !check_token(request, grant, out))
+        return;
+    if (!is_granted(grant, out->service)) {
+        refuse(out, 403, "service_not_granted", "this run may not use the service");
+        return;
+    }
+    if (!check_rules(request, query, out))
+        return;
+    out->allowed = true;
+    out->reason = "ok";
+    out->model = !out->service->git && is_model_request(request, out->path);
+    out->upstream_path = mem_printf("%s%s%s", out->service->prefix, out->path, query);
+}
+
+void policy_decision_finish(struct policy_decision *decision)
+{
+    free(decision->path);
+    free(decision->upstream_path);
+    *decision = (struct policy_decision){ 0 };
+}

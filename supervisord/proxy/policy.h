@@ -1,0 +1,44 @@
+/* policy.h: a parsed request and a grant in, a decision out. Pure: no I/O, no secret. What is
+ * judged here is the very form that is sent: the decision carries the canonical path. */
+#ifndef PROXY_POLICY_H
+#define PROXY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "http/http.h"
+#include "proxy/services.h"
+#include "proxy/token.h"
+
+struct policy_grant {
+    const struct services *services;
+    const bool *granted; /* by index into services */
+    struct token_hash token;
+};
+
+struct policy_decision {
+    bool allowed;
+    const struct service *service; /* NULL when none was recognised */
+    const char *reason;            /* machine-readable; "ok" when allowed */
+    const char *message;           /* for a person; NULL when allowed */
+    int status;                    /* to answer when refused */
+    bool challenge; /* a 401 that needs WWW-Authenticate: Basic, so that git tries again with its
+                       password */
+    char *path;     /* canonical, below the service, without the query; "" when there is none */
+    char *upstream_path; /* prefix, path and query, when allowed */
+    bool model; /* a request that a model answers: its event stream must have its final event */
+};
+
+void policy_decide(const struct http_request *request, const struct policy_grant *grant,
+                   struct policy_decision *out);
+void policy_decision_finish(struct policy_decision *decision);
+
+/* Canonical form of a path: percent-encoded unreserved characters decoded, the other escapes in
+ * upper case. NULL with *REASON when the path could be read in more than one way: dot segments,
+ * encoded slashes, dots, backslashes, controls, empty segments, broken UTF-8. Freed by the caller.
+ */
+char *policy_path_canonical(const char *path, size_t len, const char **reason);
+/* True when PATH is its own canonical form. */
+bool policy_path_plain(const char *path, size_t len);
+
+#endif

@@ -1,0 +1,255 @@
+/* proxy.c: runs, their grants and listeners; everything of a run is cut when it is revoked. */
+#include "proxy/proxy_internal.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define DEFAULT_CONNECTIONS 64u
+#define DEFAULT_CONNECT_MS 10000u
+#define DEFAULT_IDLE_MS 600000u
+#define DEFAULT_RETRY_AFTER_SECONDS 60u
+#define TRAFFIC_INTERVAL_MS 1000u
+
+/* Proxy
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static void proxy_part_closed(struct proxy *proxy)
+{
+    if (--proxy->open > 0)
+        return;
+    void (*done)(void *data) = proxy->done;
+    void *data = proxy->done_data;
+
+    services_finish(&proxy->services);
+    free(proxy->ca_file);
+    free(proxy);
+    if (done != NULL)
+        done(data);
+}
+
+static void on_closer_closed(uv_handle_t *handle)
+{
+    proxy_part_closed(handle->data);
+}
+
+static void fill_defaults(struct proxy_options *options)
+{
+    if (options->connections_per_run == 0)
+        options->connections_per_run = DEFAULT_CONNECTIONS;
+    if (options->upstream_connect_ms == 0)
+        options->upstream_connect_ms = DEFAULT_CONNECT_MS;
+    if (options->upstream_idle_ms == 0)
+        options->upstream_idle_ms = DEFAULT_IDLE_MS;
+    if (options->retry_after_max_seconds == 0)
+        options->retry_after_max_seconds = DEFAULT_RETRY_AFTER_SECONDS;
+}
+
+int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const struct clock *clock,
+                const struct proxy_options *options, struct error *err)
+{
+    struct proxy *proxy = NEW(struct proxy);
+
+    if (sodium_init() < 0) {
+        free(proxy);
+        return error_set(err, ERR_UNAVAILABLE, 0, "libsodium can't start");
+    }
+    if (services_init(&proxy->services, options->services, options->service_count, err) < 0) {
+        free(proxy);
+        return -1;
+    }
+    proxy->loop = loop;
+    proxy->vault = vault;
+    proxy->clock = clock;
+    proxy->options = *options;
+    proxy->options.services = NULL; /* the caller's; ours are in the table */
+    proxy->ca_file = mem_strdup(options->ca_file);
+    proxy->options.ca_file = proxy->ca_file;
+    fill_defaults(&proxy->options);
+    list_init(&proxy->runs);
+    uv_idle_init(loop, &proxy->closer);
+    proxy->closer.data = proxy;
+    proxy->open = 1;
+    *out = proxy;
+    return 0;
+}
+
+/* Runs
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static struct run *find_run(const struct proxy *proxy, const char *run_id)
+{
+    LIST_EACH(&proxy->runs, link) {
+        struct run *run = LIST_ENTRY(link, struct run, link);
+
+        if (strcmp(run->id, run_id) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+void run_part_opened(struct run *run)
+{
+    run->open++;
+}
+
+void run_part_closed(struct run *run)
+{
+    struct proxy *proxy = run->proxy;
+
+    BUG_ON(run->open == 0);
+    if (--run->open > 0)
+        return;
+    /* The run's own part goes with revoking, so this one is revoked. */
+    free(run->id);
+    free(run->granted);
+    free(run->pools);
+    free(run);
+    proxy_part_closed(proxy);
+}
+
+static void on_part_closed(void *data)
+{
+    run_part_closed(data);
+}
+
+struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err)
+{
+    struct curl_loop **pool = &run->pools[service - run->proxy->services.items];
+
+    if (*pool == NULL && curl_loop_start(pool, run->proxy->loop, err) == 0)
+        run_part_opened(run);
+    return *pool;
+}
+
+void run_note_traffic(struct run *run)
+{
+    const struct proxy_options *options = &run->proxy->options;
+    uint64_t now = clock_mono_ms(run->proxy->clock);
+
+    if (options->on_traffic == NULL ||
+        (run->traffic_ms != 0 && now - run->traffic_ms < TRAFFIC_INTERVAL_MS))
+        return;
+    run->traffic_ms = now;
+    options->on_traffic(options->data, run->id);
+}
+
+/* Marks the services a run may use; a name that isn't configured grants nothing. */
+static void mark_granted(struct run *run, const struct proxy_grant *grant)
+{
+    const struct services *services = &run->proxy->services;
+
+    for (size_t i = 0; i < services->count; i++) {
+        run->granted[i] = grant->services == NULL;
+        for (size_t k = 0; grant->services != NULL && k < grant->service_count; k++)
+            run->granted[i] |= strcmp(services->items[i].name, grant->services[k]) == 0;
+    }
+}
+
+int proxy_grant_run(struct proxy *proxy, const struct proxy_grant *grant,
+                    char token[PROXY_TOKEN_SIZE], struct error *err)
+{
+    struct run *run;
+
+    if (proxy->closing)
+        return error_set(err, ERR_UNAVAILABLE, 0, "the proxy is closing");
+    if (find_run(proxy, grant->run_id) != NULL)
+        return error_set(err, ERR_CONFLICT, 0, "run %s has a grant already", grant->run_id);
+    run = NEW(struct run);
+    run->proxy = proxy;
+    run->id = mem_strdup(grant->run_id);
+    run->granted = mem_new_zero(proxy->services.count + 1, sizeof(*run->granted));
+    run->pools = mem_new_zero(proxy->services.count + 1, sizeof(struct curl_loop *));
+    run->grant.services = &proxy->services;
+    run->grant.granted = run->granted;
+    list_init(&run->conns);
+    mark_granted(run, grant);
+    token_make(token, &run->grant.token);
+    run->open = 1;
+    proxy->open++;
+    list_append(&proxy->runs, &run->link);
+    return 0;
+}
+
+static void on_accept(void *data, int fd)
+{
+    client_conn_start(data, fd);
+}
+
+int proxy_attach(struct proxy *proxy, const char *run_id, int listen_fd, struct error *err)
+{
+    struct run *run = find_run(proxy, run_id);
+
+    if (run == NULL || run->listener != NULL) {
+        close(listen_fd);
+        return run == NULL ? error_set(err, ERR_NOT_FOUND, 0, "run %s has no grant", run_id)
+                           : error_set(err, ERR_CONFLICT, 0, "run %s is served already", run_id);
+    }
+    if (listener_start(&run->listener, proxy->loop, listen_fd, proxy->options.connections_per_run,
+                       on_accept, run, err) < 0) {
+        run->listener = NULL;
+        return error_wrap(err, "proxy of run %s", run_id);
+    }
+    run_part_opened(run);
+    return 0;
+}
+
+static void cut_run(struct run *run)
+{
+    list_remove(&run->link);
+    run->revoked = true;
+    sodium_memzero(&run->grant.token, sizeof(run->grant.token));
+    if (run->listener != NULL) {
+        listener_close(run->listener, on_part_closed, run);
+        run->listener = NULL;
+    }
+    LIST_EACH(&run->conns, link) {
+        client_conn_cut(client_conn_from_link(link), "revoked");
+    }
+    for (size_t i = 0; i < run->proxy->services.count; i++)
+        if (run->pools[i] != NULL)
+            curl_loop_close(run->pools[i], on_part_closed, run);
+    run_part_closed(run);
+}
+
+void proxy_revoke(struct proxy *proxy, const char *run_id)
+{
+    struct run *run = find_run(proxy, run_id);
+
+    if (run != NULL)
+        cut_run(run);
+}
+
+void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data)
+{
+    if (proxy->closing)
+        return;
+    proxy->closing = true;
+    proxy->done = done;
+    proxy->done_data = data;
+    while (!list_empty(&proxy->runs))
+        cut_run(LIST_ENTRY(proxy->runs.next, struct run, link));
+    uv_close((uv_handle_t *)&proxy->closer, on_closer_closed);
+}
+
+bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *secret_present)
+{
+    const struct service *found = services_find(&proxy->services, service, strlen(service));
+
+    if (found == NULL)
+        return false;
+    *secret_present = found->inject == INJECT_NONE || vault_has(proxy->vault, found->secret);
+    return true;
+}
+
+uint64_t proxy_requests(const struct proxy *proxy, const char *run_id)
+{
+    const struct run *run = find_run(proxy, run_id);
+
+    return run != NULL ? run->answered : 0;
+}

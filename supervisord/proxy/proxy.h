@@ -1,0 +1,91 @@
+/* proxy.h: HTTP proxy for sandboxes that puts the real credential in on the way out. Per run: a
+ * listening socket that lives in the sandbox's network namespace, a worthless token, and a list of
+ * services. A request is judged before a credential is looked up, one canonical form of it is
+ * judged and sent, and whatever is not allowed is refused and recorded. */
+#ifndef PROXY_PROXY_H
+#define PROXY_PROXY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "vault/vault.h"
+
+struct proxy;
+
+#define PROXY_TOKEN_SIZE 48 /* "sbx_" + 43 characters of base64url (256 bits) + NUL */
+
+/* One upstream; copied by proxy_start. Strings as in configuration (config.h); the roof maps one
+ * onto the other. */
+struct proxy_service {
+    const char *name;
+    const char *target;
+    const char *inject_header; /* "" : none */
+    const char *inject_value;
+    const char *secret;
+    const char *const *allow;
+    size_t allow_count;
+};
+
+enum audit_verdict { AUDIT_ALLOW, AUDIT_DENY, AUDIT_ERROR };
+
+/* One per request or refused connection; borrowed during the callback. Never holds a secret. */
+struct proxy_decision {
+    const char *run_id;
+    const char *service; /* "" when none was recognised */
+    const char *method;
+    const char *host;
+    const char *path; /* without the query */
+    enum audit_verdict verdict;
+    const char *reason; /* "ok", "no_token", "unknown_service", "method_not_allowed",
+                           "secret_missing", "upstream_connect", … */
+    uint32_t status;    /* answered to the sandbox; 0: the connection was cut */
+    uint64_t request_bytes;
+    uint64_t response_bytes;
+    uint64_t milliseconds;
+};
+
+struct proxy_options {
+    const struct proxy_service *services;
+    size_t service_count;
+    uint32_t connections_per_run;     /* 0: 64 */
+    uint64_t upstream_connect_ms;     /* 0: 10000 */
+    uint64_t upstream_idle_ms;        /* no byte either way for so long: cut; 0: 600000 */
+    uint64_t retry_after_max_seconds; /* an upstream's Retry-After is clamped to it; 0: 60 */
+    const char *ca_file;              /* extra CA bundle, NULL: the system's */
+    void (*on_decision)(void *data, const struct proxy_decision *decision);
+    /* Any byte went to or from an upstream for this run: a sign of life. At most once a second per
+     * run. It may be called in the midst of a transfer, so it only takes notes. May be NULL. */
+    void (*on_traffic)(void *data, const char *run_id);
+    void *data;
+};
+
+int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const struct clock *clock,
+                const struct proxy_options *options, struct error *err);
+/* Cuts everything, then DONE. */
+void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data);
+
+struct proxy_grant {
+    const char *run_id;
+    const char *const *services; /* names this run may use; NULL: all that are configured */
+    size_t service_count;
+};
+/* Makes a run's token and writes it to TOKEN. The proxy keeps its hash only. ERR_CONFLICT if the
+ * run has one. */
+int proxy_grant_run(struct proxy *proxy, const struct proxy_grant *grant,
+                    char token[PROXY_TOKEN_SIZE], struct error *err);
+/* Serves the run on LISTEN_FD (taken; also closed on failure). */
+int proxy_attach(struct proxy *proxy, const char *run_id, int listen_fd, struct error *err);
+/* Forgets the token and cuts the run's connections and streams at once. Unknown runs are ignored.
+ */
+void proxy_revoke(struct proxy *proxy, const char *run_id);
+
+/* For service.list and doctor: whether the service is known, and whether its secret is there. */
+bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *secret_present);
+/* Model requests that were answered 2xx for this run. */
+uint64_t proxy_requests(const struct proxy *proxy, const char *run_id);
+
+#endif

@@ -1,0 +1,60 @@
+/* proxy_internal.h: what proxy.c and client_conn.c share. */
+#ifndef PROXY_PROXY_INTERNAL_H
+#define PROXY_PROXY_INTERNAL_H
+
+#include "common/list.h"
+#include "io/curl_loop.h"
+#include "io/listener.h"
+#include "proxy/policy.h"
+#include "proxy/proxy.h"
+#include "proxy/services.h"
+
+struct proxy {
+    uv_loop_t *loop;
+    struct vault *vault;
+    const struct clock *clock;
+    struct proxy_options options; /* defaults filled in; services are in the table below */
+    char *ca_file;
+    struct services services;
+    struct list runs; /* run::link */
+    uv_idle_t closer; /* takes part in closing, so that DONE always comes from the loop */
+    unsigned open;    /* runs, also those being closed, and the handle */
+    bool closing;
+    void (*done)(void *data);
+    void *done_data;
+};
+
+/* One run's side of the proxy. Freed when its last part is closed. */
+struct run {
+    struct list link; /* proxy::runs, until revoked */
+    struct proxy *proxy;
+    char *id;
+    struct policy_grant grant;
+    bool *granted;
+    struct listener *listener; /* NULL before attach and after revoke */
+    struct curl_loop *
+        *pools; /* one a service, made at first use: connections are never shared between runs */
+    struct list conns; /* client_conn::link */
+    unsigned open;     /* listener, pools, connections */
+    bool revoked;
+    uint64_t answered;
+    uint64_t traffic_ms; /* when on_traffic was last called */
+};
+
+/* Counts a part in and out; the last one out frees a revoked run. */
+void run_part_opened(struct run *run);
+void run_part_closed(struct run *run);
+/* NULL with ERR when it can't be made. */
+struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err);
+/* A byte went either way. */
+void run_note_traffic(struct run *run);
+
+/* client_conn.c */
+struct client_conn;
+/* Serves one connection of a sandbox; FD is taken. */
+void client_conn_start(struct run *run, int fd);
+/* Cuts it: upstream, then the client by a reset. The exchange under way is recorded with REASON. */
+void client_conn_cut(struct client_conn *conn, const char *reason);
+struct client_conn *client_conn_from_link(struct list *link);
+
+#endif

@@ -1,0 +1,53 @@
+/* services.h: the upstreams that the proxy knows, parsed once from their configured form. */
+#ifndef PROXY_SERVICES_H
+#define PROXY_SERVICES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proxy/addr_check.h"
+#include "proxy/proxy.h"
+
+enum inject_kind {
+    INJECT_NONE,  /* the service needs no credential */
+    INJECT_VALUE, /* before + secret + after */
+    INJECT_BASIC, /* before + base64(user ":" secret) + after */
+};
+
+struct allow_rule {
+    char *method;
+    char *path;
+    bool below; /* PATH ends in '/', and anything below it is meant */
+};
+
+struct service {
+    char *name;
+    char *scheme; /* "http" or "https" */
+    char *origin; /* scheme, host and port, as in the URL */
+    char *host;   /* host, with the port if it isn't the scheme's own */
+    char *prefix; /* path that goes in front: "" or "/v1" */
+    struct addr_exception exception;
+    enum inject_kind inject;
+    char *inject_header; /* lower case; "" when none */
+    char *inject_before;
+    char *inject_after;
+    char *basic_user;
+    char *secret; /* name in the vault, "" when none */
+    struct allow_rule *rules;
+    size_t rule_count;
+    bool git; /* only git's own endpoints, when no rules are given */
+};
+
+struct services {
+    struct service *items;
+    size_t count;
+};
+
+/* ERR_INVALID names the service and what is wrong. */
+int services_init(struct services *services, const struct proxy_service *list, size_t count,
+                  struct error *err);
+void services_finish(struct services *services);
+/* NAME of LEN bytes, exactly; NULL. */
+const struct service *services_find(const struct services *services, const char *name, size_t len);
+
+#endif

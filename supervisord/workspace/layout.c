@@ -1,0 +1,63 @@
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "common/mem.h"
+#include "common/paths.h"
+
+void workspace_layout_init(struct workspace_layout *layout, const char *state_dir,
+                           const char *session_id)
+{
+    layout->session = mem_printf("%s/sessions/%s", state_dir, session_id);
+    layout->workspace = mem_printf("%s/workspace", layout->session);
+    layout->home = mem_printf("%s/home", layout->session);
+}
+
+void workspace_layout_finish(struct workspace_layout *layout)
+{
+    free(STEAL(layout->session));
+    free(STEAL(layout->workspace));
+    free(STEAL(layout->home));
+}
+
+/* The folder itself is ours to make; it is looked at without following a link, and never entered.
+ */
+static int make_owned(const char *path, uid_t uid, struct error *err)
+{
+    AUTO_CLOSE
+    int fd = -1;
+    struct stat st;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return error_set(err, ERR_SYSTEM, errno, "make folder %s", path);
+    fd = open(path, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, ERR_SYSTEM, errno, "open folder %s", path);
+    if (fstat(fd, &st) < 0)
+        return error_set(err, ERR_SYSTEM, errno, "look at folder %s", path);
+    if (st.st_uid == uid)
+        return 0;
+    if (fchownat(fd, "", uid, uid, AT_EMPTY_PATH) < 0)
+        return error_set(err, ERR_SYSTEM, errno, "give folder %s to uid %u", path, (unsigned)uid);
+    return 0;
+}
+
+int workspace_make(const struct workspace_layout *layout, uid_t uid, struct error *err)
+{
+    if (paths_make_private(layout->session, err) < 0)
+        return -1;
+    if (make_owned(layout->workspace, uid, err) < 0 || make_owned(layout->home, uid, err) < 0)
+        return -1;
+    return 0;
+}
+
+void workspace_remove_empty(const struct workspace_layout *layout)
+{
+    rmdir(layout->workspace);
+    rmdir(layout->home);
+    rmdir(layout->session);
+}

@@ -1,0 +1,137 @@
+/* workspace.h: where a session's files lie on the host, which repository addresses are taken, and
+ * which git commands bring code in and evidence out.
+ *
+ * A workspace is hostile: nothing here opens, follows or runs anything inside one. The git commands
+ * are argument lists that the run starts inside the sandbox; what they print is a claim, parsed
+ * with bounds. */
+#ifndef WORKSPACE_WORKSPACE_H
+#define WORKSPACE_WORKSPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+
+/* Places on the host
+ * ------------------------------------------------------------------------------------------- */
+
+struct workspace_layout {
+    char *session;   /* state/sessions/ses_… */
+    char *workspace; /* …/workspace: /workspace inside */
+    char *home;      /* …/home: /home/agent inside */
+};
+
+void workspace_layout_init(struct workspace_layout *layout, const char *state_dir,
+                           const char *session_id);
+void workspace_layout_finish(struct workspace_layout *layout);
+/* Makes what is missing; workspace and home belong to UID and are 0700. Safe to repeat. */
+int workspace_make(const struct workspace_layout *layout, uid_t uid, struct error *err);
+/* Removes the folders if nothing is in them (they were emptied inside a sandbox); a folder that is
+ * not empty stays and is no error. */
+void workspace_remove_empty(const struct workspace_layout *layout);
+
+/* Repository addresses
+ * ------------------------------------------------------------------------------------------ */
+
+enum repository_kind { REPOSITORY_NONE, REPOSITORY_URL, REPOSITORY_LOCAL };
+
+struct repository {
+    enum repository_kind kind;
+    char *url;     /* what git clone is given inside: an https URL or REPOSITORY_LOCAL_URL */
+    char *git_dir; /* REPOSITORY_LOCAL: the repository's git directory on the host */
+    char *name;    /* folder name inside the workspace */
+};
+
+/* A local repository's parts are bound read-only below this folder inside; its config, which may
+ * hold credentials, is not. */
+#define REPOSITORY_LOCAL_DIR "/mnt/source.git"
+#define REPOSITORY_LOCAL_URL "file:///mnt/source.git"
+
+/* Addresses of the git services, "https://github.com", against which URLs are judged. */
+struct repository_rules {
+    const char *const *targets;
+    size_t target_count;
+    const char *const *local_folders; /* absolute, real paths */
+    size_t local_folder_count;
+    bool any_local; /* a person asked: any local folder */
+};
+
+/* Judges TEXT ("" gives REPOSITORY_NONE) and fills OUT (finish it in any case). Errors name the
+ * argument `repository`. Local folders are looked at on the host (they are the user's own, not a
+ * workspace). */
+int repository_parse(const char *text, const struct repository_rules *rules, struct repository *out,
+                     struct error *err);
+void repository_finish(struct repository *repository);
+
+/* Rules of git check-ref-format for a branch or tag name, and no leading dash. Errors name the
+ * argument `branch`. */
+int branch_check(const char *branch, struct error *err);
+
+/* git, inside the sandbox
+ * ----------------------------------------------------------------------------------------- */
+
+#define GIT_ARGV_MAX 32
+
+/* An argument list; strings are on the heap. */
+struct git_command {
+    char *argv[GIT_ARGV_MAX];
+    size_t argc;
+};
+
+void git_command_finish(struct git_command *command);
+
+/* The environment for git commands of ours (agent's configuration is not read); static, ends with
+ * NULL. */
+const char *const *git_environment(void);
+/* The same with a temporary index, for building a tree of the work folder without touching the
+ * agent's index. */
+const char *const *git_environment_scratch(void);
+
+/* /etc/gitconfig of a sandbox: identity, safety, and for each git service that https addresses go
+ * to the proxy with the run's token. */
+struct git_route {
+    const char *from; /* "https://github.com/" */
+    const char *to;   /* "http://127.0.0.1:4999/proxy/github/" */
+};
+void git_config_write(struct buf *out, const struct git_route *routes, size_t count,
+                      const char *proxy_base, const char *basic_credentials);
+
+void git_clear_folder(struct git_command *command, const char *folder); /* empties a folder */
+void git_clone(struct git_command *command, const struct repository *repository, const char *branch,
+               const char *folder);
+void git_init(struct git_command *command, const char *folder);
+void git_first_commit(struct git_command *command, const char *folder);
+void git_head(struct git_command *command, const char *folder);
+void git_branch(struct git_command *command, const char *folder);
+void git_empty_tree(struct git_command *command, const char *folder);
+void git_count_commits(struct git_command *command, const char *folder, const char *base);
+void git_read_head_tree(struct git_command *command, const char *folder); /* scratch index */
+void git_stage_all(struct git_command *command, const char *folder);      /* scratch index */
+void git_write_tree(struct git_command *command, const char *folder);     /* scratch index */
+void git_untracked(struct git_command *command, const char *folder);
+void git_numstat(struct git_command *command, const char *folder, const char *base,
+                 const char *tree);
+void git_patch(struct git_command *command, const char *folder, const char *base, const char *tree);
+
+/* An object name (40 or 64 hex digits) on the first line, or "" . */
+void git_parse_object(const struct buf *output, char to[65]);
+/* The first line, at most SIZE - 1 bytes, escaped. */
+void git_parse_line(const struct buf *output, char *to, size_t size);
+struct git_stat {
+    uint64_t files;
+    uint64_t insertions;
+    uint64_t deletions;
+};
+void git_parse_numstat(const struct buf *output, struct git_stat *stat); /* of --numstat -z */
+uint64_t git_parse_count(const struct buf *output);                      /* a decimal number */
+uint64_t git_count_names(const struct buf *output);                      /* NUL-ended names */
+
+/* What went wrong with a clone, from git's own words: fills code-like REASON ("not_found",
+ * "denied", "branch_not_found", "unreachable", "not_git", "failed") and a HINT for a person. */
+void git_clone_diagnose(const char *stderr_text, bool local, const char **reason,
+                        const char **hint);
+
+#endif

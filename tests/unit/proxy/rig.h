@@ -1,0 +1,436 @@
+/* rig.h: a whole proxy on one loop: a scripted upstream, the proxy with one run, and raw clients.
+ */
+#ifndef TESTS_UNIT_PROXY_RIG_H
+#define TESTS_UNIT_PROXY_RIG_H
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sodium.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/buf.h"
+#include "common/mem.h"
+#include "harness/test.h"
+#include "harness/tmp.h"
+#include "io/listener.h"
+#include "io/stream.h"
+#include "proxy/addr_check.h"
+#include "proxy/proxy.h"
+#include "vault/vault.h"
+
+#define RIG_SECRET "sk-canary-0123456789-real-SECRET"
+#define RIG_DECISIONS 64
+#define RIG_WATCHDOG_MS 30000
+
+struct rig;
+
+/* One connection at the upstream. */
+struct rig_upstream {
+    struct rig *rig;
+    struct stream *stream;
+    struct buf in;     /* raw bytes of the request under way */
+    unsigned answered; /* requests on this connection */
+    bool ended;        /* the proxy closed or cut it */
+};
+
+struct rig_client {
+    struct stream *stream;
+    struct buf in;
+    bool ended;
+    bool reset;
+};
+
+struct rig_decision {
+    char service[32];
+    char method[16];
+    char host[64];
+    char path[128];
+    enum audit_verdict verdict;
+    char reason[48];
+    uint32_t status;
+    uint64_t request_bytes;
+    uint64_t response_bytes;
+};
+
+struct rig {
+    uv_loop_t loop;
+    uv_timer_t watchdog;
+    bool late;
+    uint16_t upstream_port;
+    uint16_t proxy_port;
+    struct listener *upstream_listener;
+    struct rig_upstream *upstreams[RIG_DECISIONS];
+    unsigned upstream_count;
+    unsigned requests; /* whole requests that the upstream saw */
+    struct buf seen;   /* every raw byte the upstream saw */
+    void (*script)(struct rig_upstream *upstream, const char *request);
+    bool raw_upload; /* the script gets each piece as it comes */
+    struct vault *vault;
+    struct proxy *proxy;
+    char token[PROXY_TOKEN_SIZE];
+    struct rig_decision decisions[RIG_DECISIONS];
+    unsigned decision_count;
+    unsigned traffic;
+    bool proxy_closed;
+    const char *private_name; /* what the service private leads to; NULL: this machine has none */
+    unsigned closed;
+};
+
+static inline void rig_say(struct rig_upstream *upstream, const char *text)
+{
+    stream_write(upstream->stream, text, strlen(text));
+}
+
+static inline void rig_count_closed(void *data)
+{
+    struct rig *rig = data;
+
+    rig->closed++;
+}
+
+static inline void rig_upstream_close(struct rig_upstream *upstream)
+{
+    if (upstream->stream == NULL)
+        return;
+    stream_finish(upstream->stream, 2000, NULL, NULL);
+    upstream->stream = NULL;
+}
+
+static inline void rig_upstream_cut(struct rig_upstream *upstream)
+{
+    stream_reset(upstream->stream, NULL, NULL);
+    upstream->stream = NULL;
+}
+
+/* Whole once the head and a body by its length or last chunk are there. */
+static inline bool rig_request_whole(const char *text, size_t len)
+{
+    const char *end = memmem(text, len, "\r\n\r\n", 4);
+    const char *length = strcasestr(text, "content-length:");
+    size_t body;
+
+    if (end == NULL)
+        return false;
+    body = len - (size_t)(end + 4 - text);
+    if (strcasestr(text, "transfer-encoding: chunked") != NULL)
+        return len >= 5 && memcmp(text + len - 5, "0\r\n\r\n", 5) == 0;
+    return length == NULL || length > end || body >= strtoul(length + 15, NULL, 10);
+}
+
+static inline void rig_on_upstream_data(void *data, const char *bytes, size_t len)
+{
+    struct rig_upstream *upstream = data;
+    struct rig *rig = upstream->rig;
+
+    buf_append(&rig->seen, bytes, len);
+    buf_append(&upstream->in, bytes, len);
+    if (rig->raw_upload) {
+        rig->script(upstream, buf_text(&upstream->in));
+        return;
+    }
+    if (!rig_request_whole(buf_text(&upstream->in), upstream->in.len))
+        return;
+    rig->requests++;
+    upstream->answered++;
+    AUTO_FREE
+    char *request = buf_steal(&upstream->in);
+    rig->script(upstream, request);
+}
+
+static inline void rig_on_upstream_end(void *data, const struct error *err)
+{
+    struct rig_upstream *upstream = data;
+
+    (void)err;
+    upstream->ended = true;
+    if (upstream->stream != NULL)
+        stream_close(upstream->stream, NULL, NULL);
+    upstream->stream = NULL;
+}
+
+static inline void rig_on_upstream_accept(void *data, int fd)
+{
+    struct rig *rig = data;
+    struct rig_upstream *upstream = NEW(struct rig_upstream);
+    struct stream_callbacks callbacks = { .on_data = rig_on_upstream_data,
+                                          .on_end = rig_on_upstream_end,
+                                          .data = upstream };
+    struct error err = ERROR_INIT;
+
+    upstream->rig = rig;
+    buf_init(&upstream->in, 128u << 20);
+    CHECK_EQ(stream_start(&upstream->stream, &rig->loop, fd, &callbacks, &err), 0);
+    CHECK(rig->upstream_count < RIG_DECISIONS);
+    rig->upstreams[rig->upstream_count++] = upstream;
+}
+
+static inline void rig_on_decision(void *data, const struct proxy_decision *from)
+{
+    struct rig *rig = data;
+    struct rig_decision *to = &rig->decisions[rig->decision_count];
+
+    CHECK(rig->decision_count < RIG_DECISIONS);
+    CHECK_STR(from->run_id, "run_1");
+    rig->decision_count++;
+    snprintf(to->service, sizeof(to->service), "%s", from->service);
+    snprintf(to->method, sizeof(to->method), "%s", from->method);
+    snprintf(to->host, sizeof(to->host), "%s", from->host);
+    snprintf(to->path, sizeof(to->path), "%s", from->path);
+    snprintf(to->reason, sizeof(to->reason), "%s", from->reason);
+    to->verdict = from->verdict;
+    to->status = from->status;
+    to->request_bytes = from->request_bytes;
+    to->response_bytes = from->response_bytes;
+}
+
+static inline void rig_on_traffic(void *data, const char *run_id)
+{
+    struct rig *rig = data;
+
+    CHECK_STR(run_id, "run_1");
+    rig->traffic++;
+}
+
+static inline void rig_on_watchdog(uv_timer_t *timer)
+{
+    struct rig *rig = timer->data;
+
+    rig->late = true;
+}
+
+#define RIG_UNTIL(rig, condition)                                                                  \
+    do {                                                                                           \
+        while (!(condition)) {                                                                     \
+            uv_run(&(rig)->loop, UV_RUN_ONCE);                                                     \
+            if ((rig)->late)                                                                       \
+                CHECK_FAILED("in time: " #condition);                                              \
+        }                                                                                          \
+    } while (0)
+
+static inline void rig_default_script(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+}
+
+static inline bool rig_is_private(const char *name)
+{
+    struct addrinfo *list = NULL;
+    bool private = getaddrinfo(name, NULL, NULL, &list) == 0 && list != NULL;
+
+    for (struct addrinfo *item = list; item != NULL; item = item->ai_next)
+    private = private && addr_class(item->ai_addr) != NULL;
+    if (list != NULL)
+        freeaddrinfo(list);
+    return private;
+}
+
+/* A name that isn't localhost and leads to no public address, as this machine has it; NULL when it
+ * has none. */
+static inline const char *rig_private_name(void)
+{
+    static char host[256];
+    const char *const names[] = { host, "ip6-localhost", "localhost.localdomain", "a.localhost" };
+
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(names[i], "localhost") != 0 && rig_is_private(names[i]))
+            return names[i];
+    return NULL;
+}
+
+/* EXTRA may be NULL. */
+static inline struct rig *rig_start(const struct proxy_options *extra)
+{
+    struct rig *rig = NEW(struct rig);
+    struct vault_options vault_options = { .state_dir = tmp_dir(), .clock = clock_system() };
+    struct proxy_options options = extra != NULL ? *extra : (struct proxy_options){ 0 };
+    struct proxy_grant grant = { .run_id = "run_1" };
+    struct error err = ERROR_INIT;
+    AUTO_FREE
+    char *target = NULL;
+    AUTO_FREE
+    char *prefixed = NULL;
+    AUTO_FREE
+    char *private_target = NULL;
+    int fd;
+
+    signal(SIGPIPE, SIG_IGN);
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    CHECK_EQ(uv_loop_init(&rig->loop), 0);
+    uv_timer_init(&rig->loop, &rig->watchdog);
+    rig->watchdog.data = rig;
+    uv_timer_start(&rig->watchdog, rig_on_watchdog, RIG_WATCHDOG_MS, 0);
+    buf_init(&rig->seen, 256u << 20);
+    rig->script = rig_default_script;
+    fd = listener_tcp_socket("127.0.0.1", 0, &rig->upstream_port, &err);
+    CHECK(fd >= 0);
+    CHECK_EQ(listener_start(&rig->upstream_listener, &rig->loop, fd, 64, rig_on_upstream_accept,
+                            rig, &err),
+             0);
+    CHECK_EQ(vault_open(&rig->vault, &vault_options, &err), 0);
+    CHECK_EQ(vault_put(rig->vault, "MODEL_KEY", RIG_SECRET, strlen(RIG_SECRET), NULL, &err), 0);
+    CHECK_EQ(vault_put(rig->vault, "GIT_KEY", RIG_SECRET, strlen(RIG_SECRET), NULL, &err), 0);
+
+    target = mem_printf("http://127.0.0.1:%u", rig->upstream_port);
+    prefixed = mem_printf("http://127.0.0.1:%u/base/v1/", rig->upstream_port);
+    rig->private_name = rig_private_name();
+    private_target =
+        mem_printf("http://%s:%u", rig->private_name != NULL ? rig->private_name : "a.invalid",
+                   rig->upstream_port);
+    const char *const allow[] = { "POST /chat/completions", "GET /models/..." };
+    const struct proxy_service services[] = {
+        { .name = "anthropic",
+          .target = target,
+          .inject_header = "x-api-key",
+          .inject_value = "{MODEL_KEY}",
+          .secret = "MODEL_KEY" },
+        { .name = "github",
+          .target = target,
+          .inject_header = "authorization",
+          .inject_value = "Basic {GIT_KEY:basic:x-access-token}",
+          .secret = "GIT_KEY" },
+        { .name = "corp",
+          .target = prefixed,
+          .inject_header = "Authorization",
+          .inject_value = "Bearer {MODEL_KEY}",
+          .allow = allow,
+          .allow_count = 2 },
+        { .name = "keyless",
+          .target = target,
+          .inject_header = "x-api-key",
+          .inject_value = "{ABSENT_KEY}" },
+        { .name = "plain", .target = target, .inject_header = "" },
+        { .name = "private", .target = private_target, .inject_header = "" },
+    };
+    options.services = services;
+    options.service_count = ARRAY_LEN(services);
+    options.on_decision = rig_on_decision;
+    options.on_traffic = rig_on_traffic;
+    options.data = rig;
+    CHECK_EQ(proxy_start(&rig->proxy, &rig->loop, rig->vault, clock_system(), &options, &err), 0);
+    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, rig->token, &err), 0);
+    fd = listener_tcp_socket("127.0.0.1", 0, &rig->proxy_port, &err);
+    CHECK(fd >= 0);
+    CHECK_EQ(proxy_attach(rig->proxy, "run_1", fd, &err), 0);
+    return rig;
+}
+
+static inline void rig_on_proxy_closed(void *data)
+{
+    struct rig *rig = data;
+
+    rig->proxy_closed = true;
+}
+
+/* Closes everything and requires that nothing is left on the loop. */
+static inline void rig_stop(struct rig *rig)
+{
+    proxy_close(rig->proxy, rig_on_proxy_closed, rig);
+    RIG_UNTIL(rig, rig->proxy_closed);
+    if (rig->upstream_listener != NULL)
+        listener_close(rig->upstream_listener, NULL, NULL);
+    for (unsigned i = 0; i < rig->upstream_count; i++)
+        if (rig->upstreams[i]->stream != NULL)
+            stream_close(rig->upstreams[i]->stream, NULL, NULL);
+    uv_close((uv_handle_t *)&rig->watchdog, NULL);
+    uv_run(&rig->loop, UV_RUN_DEFAULT);
+    CHECK_EQ(uv_loop_close(&rig->loop), 0);
+    for (unsigned i = 0; i < rig->upstream_count; i++) {
+        buf_finish(&rig->upstreams[i]->in);
+        free(rig->upstreams[i]);
+    }
+    vault_close(rig->vault);
+    buf_finish(&rig->seen);
+    curl_global_cleanup();
+    free(rig);
+}
+
+static inline void rig_on_client_data(void *data, const char *bytes, size_t len)
+{
+    struct rig_client *client = data;
+
+    buf_append(&client->in, bytes, len);
+}
+
+static inline void rig_on_client_end(void *data, const struct error *err)
+{
+    struct rig_client *client = data;
+
+    client->ended = true;
+    client->reset = err != NULL;
+}
+
+static inline struct rig_client *rig_connect(struct rig *rig)
+{
+    struct rig_client *client = NEW(struct rig_client);
+    struct stream_callbacks callbacks = { .on_data = rig_on_client_data,
+                                          .on_end = rig_on_client_end,
+                                          .data = client };
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(rig->proxy_port) };
+    struct error err = ERROR_INIT;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    buf_init(&client->in, 128u << 20);
+    CHECK_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    CHECK_EQ(stream_start(&client->stream, &rig->loop, fd, &callbacks, &err), 0);
+    return client;
+}
+
+static inline void rig_send(struct rig_client *client, const char *text)
+{
+    CHECK(stream_write(client->stream, text, strlen(text)));
+}
+
+static inline void rig_free_client(void *data)
+{
+    struct rig_client *client = data;
+
+    buf_finish(&client->in);
+    free(client);
+}
+
+static inline void rig_hang_up(struct rig_client *client)
+{
+    stream_close(client->stream, rig_free_client, client);
+}
+
+/* One request on a connection of its own; the whole answer, to be freed. HEADERS end each with CR
+ * LF; the token is put in for %T. */
+static inline char *rig_ask(struct rig *rig, const char *request)
+{
+    struct rig_client *client = rig_connect(rig);
+    const char *mark = strstr(request, "%T");
+    unsigned before = rig->decision_count;
+    AUTO_FREE
+    char *text = mark == NULL
+                     ? mem_strdup(request)
+                     : mem_printf("%.*s%s%s", (int)(mark - request), request, rig->token, mark + 2);
+
+    rig_send(client, text);
+    RIG_UNTIL(rig, rig->decision_count > before && (client->ended || client->in.len > 0));
+    /* Whatever is still on its way. */
+    for (int i = 0; i < 20 && !client->ended; i++)
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+    char *answer = mem_strndup(buf_text(&client->in), client->in.len);
+    rig_hang_up(client);
+    return answer;
+}
+
+static inline const struct rig_decision *rig_last(const struct rig *rig)
+{
+    CHECK(rig->decision_count > 0);
+    return &rig->decisions[rig->decision_count - 1];
+}
+
+#endif

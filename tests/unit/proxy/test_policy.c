@@ -1,0 +1,394 @@
+#include "proxy/policy.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "harness/test.h"
+
+static const char *const corp_allow[] = { "POST /chat/completions", "GET /models/..." };
+static const struct proxy_service list[] = {
+    { .name = "anthropic",
+      .target = "https://api.anthropic.com",
+      .inject_header = "x-api-key",
+      .inject_value = "{KEY}" },
+    { .name = "openai",
+      .target = "https://api.openai.com",
+      .inject_header = "authorization",
+      .inject_value = "Bearer {KEY}" },
+    { .name = "google",
+      .target = "https://g.example",
+      .inject_header = "x-goog-api-key",
+      .inject_value = "{KEY}" },
+    { .name = "github",
+      .target = "https://github.com",
+      .inject_header = "authorization",
+      .inject_value = "Basic {KEY:basic:u}" },
+    { .name = "gitlab",
+      .target = "https://gitlab.com",
+      .inject_header = "authorization",
+      .inject_value = "Basic {KEY:basic:u}" },
+    { .name = "corp",
+      .target = "https://corp.example/base/v1",
+      .inject_header = "authorization",
+      .inject_value = "Bearer {KEY}",
+      .allow = corp_allow,
+      .allow_count = 2 },
+    { .name = "plain", .target = "https://plain.example", .inject_header = "" },
+    { .name = "secretive",
+      .target = "https://s.example",
+      .inject_header = "x-api-key",
+      .inject_value = "{KEY}" },
+};
+
+struct rig {
+    struct services services;
+    bool granted[ARRAY_LEN(list)];
+    struct policy_grant grant;
+    char token[TOKEN_LEN + 1];
+};
+
+static void stop(void *data)
+{
+    struct rig *rig = data;
+
+    services_finish(&rig->services);
+    free(rig);
+}
+
+static struct rig *start(void)
+{
+    struct rig *rig = NEW(struct rig);
+    struct error err = ERROR_INIT;
+
+    CHECK(sodium_init() >= 0);
+    CHECK_EQ(services_init(&rig->services, list, ARRAY_LEN(list), &err), 0);
+    for (size_t i = 0; i < ARRAY_LEN(list); i++)
+        rig->granted[i] = strcmp(list[i].name, "secretive") != 0;
+    rig->grant.services = &rig->services;
+    rig->grant.granted = rig->granted;
+    token_make(rig->token, &rig->grant.token);
+    test_defer(stop, rig);
+    return rig;
+}
+
+/* HEADERS: pairs up to NULL; "%T" in a value is the token, "%B" is base64("u:token"). */
+static void add_headers(const struct rig *rig, struct http_headers *headers,
+                        const char *const *pairs)
+{
+    for (; pairs[0] != NULL; pairs += 2) {
+        const char *mark = strchr(pairs[1], '%');
+        AUTO_FREE
+        char *plain = mem_printf("u:%s", rig->token);
+        char base64[200];
+
+        sodium_bin2base64(base64, sizeof(base64), (const unsigned char *)plain, strlen(plain),
+                          sodium_base64_VARIANT_ORIGINAL);
+        AUTO_FREE
+        char *value = mark == NULL ? mem_strdup(pairs[1])
+                                   : mem_printf("%.*s%s%s", (int)(mark - pairs[1]), pairs[1],
+                                                mark[1] == 'T' ? rig->token : base64, mark + 2);
+        http_headers_add(headers, pairs[0], value);
+    }
+}
+
+static enum http_target_kind kind_of(const char *method, const char *target)
+{
+    if (strcmp(method, "CONNECT") == 0)
+        return HTTP_TARGET_AUTHORITY;
+    if (target[0] == '/')
+        return HTTP_TARGET_ORIGIN;
+    return target[0] == '*' ? HTTP_TARGET_ASTERISK : HTTP_TARGET_ABSOLUTE;
+}
+
+static void decide(struct rig *rig, const char *method, const char *target,
+                   const char *const *pairs, struct policy_decision *out)
+{
+    struct http_request request = {
+        .method = mem_strdup(method),
+        .target = mem_strdup(target),
+        .host = mem_strdup("127.0.0.1:1"),
+        .target_kind = kind_of(method, target),
+        .minor = 1,
+    };
+
+    add_headers(rig, &request.headers, pairs);
+    policy_decide(&request, &rig->grant, out);
+    http_request_finish(&request);
+}
+
+struct rule_case {
+    const char *method;
+    const char *target;
+    const char *headers[9];
+    const char *reason;
+    const char *upstream; /* path sent, when allowed */
+};
+
+#define KEY                                                                                        \
+    {                                                                                              \
+        "x-api-key", "%T", NULL                                                                    \
+    }
+#define BEARER                                                                                     \
+    {                                                                                              \
+        "Authorization", "Bearer %T", NULL                                                         \
+    }
+#define BASIC                                                                                      \
+    {                                                                                              \
+        "Authorization", "Basic %B", NULL                                                          \
+    }
+
+static const struct rule_case cases[] = {
+    { "POST", "/proxy/anthropic/v1/messages", KEY, "ok", "/v1/messages" },
+    { "POST", "/proxy/anthropic/v1/messages?beta=true", KEY, "ok", "/v1/messages?beta=true" },
+    { "HEAD", "/proxy/anthropic/", KEY, "ok", "/" },
+    { "POST", "/proxy/openai/v1/responses", BEARER, "ok", "/v1/responses" },
+    { "POST",
+      "/proxy/openai/v1/responses",
+      { "authorization", "bearer %T", NULL },
+      "ok",
+      "/v1/responses" },
+    { "POST",
+      "/proxy/google/v1beta/models/m:streamGenerateContent?alt=sse",
+      { "X-Goog-Api-Key", "%T", NULL },
+      "ok",
+      "/v1beta/models/m:streamGenerateContent?alt=sse" },
+    { "GET", "/proxy/plain/x", BEARER, "ok", "/x" },
+    { "GET", "/proxy/plain/x", KEY, "ok", "/x" },
+    { "GET", "/proxy/plain/x", BASIC, "ok", "/x" },
+    { "GET", "/proxy/plain/x", { NULL }, "no_token", NULL },
+
+    /* Forms. */
+    { "CONNECT", "api.anthropic.com:443", { NULL }, "connect_not_allowed", NULL },
+    { "GET", "http://example.com/", { NULL }, "host_not_allowed", NULL },
+    { "OPTIONS", "*", { NULL }, "bad_target", NULL },
+    { "GET",
+      "/proxy/anthropic/x",
+      { "x-api-key", "%T", "Upgrade", "websocket", "Connection", "upgrade", NULL },
+      "upgrade_not_allowed",
+      NULL },
+    { "TRACE", "/proxy/anthropic/x", KEY, "method_not_allowed", NULL },
+    { "PROPFIND", "/proxy/anthropic/x", KEY, "method_not_allowed", NULL },
+
+    /* Paths. */
+    { "GET", "/", { NULL }, "unknown_path", NULL },
+    { "GET", "/proxy", { NULL }, "unknown_path", NULL },
+    { "GET", "/proxy/", { NULL }, "unknown_service", NULL },
+    { "GET", "/proxy/anthropic", KEY, "unknown_service", NULL },
+    { "GET", "/proxy/anthropic?x", KEY, "unknown_service", NULL },
+    { "GET", "/proxy/nope/x", KEY, "unknown_service", NULL },
+    { "GET", "/proxy/ANTHROPIC/x", KEY, "unknown_service", NULL },
+    { "GET", "/PROXY/anthropic/x", KEY, "unknown_path", NULL },
+    { "GET", "//proxy/anthropic/x", KEY, "unknown_path", NULL },
+    { "GET", "/proxy//anthropic/x", KEY, "unknown_service", NULL },
+    { "GET", "/proxy/anthropic%2fx", KEY, "unknown_service", NULL },
+    { "GET", "/proxy/%61nthropic/x", KEY, "unknown_service", NULL },
+    { "GET", "/x/../proxy/anthropic/x", KEY, "unknown_path", NULL },
+    { "GET", "/proxy/github/../anthropic/v1/messages", BASIC, "dot_segment", NULL },
+    { "GET", "/proxy/anthropic/./x", KEY, "dot_segment", NULL },
+    { "GET", "/proxy/anthropic/../x", KEY, "dot_segment", NULL },
+    { "GET", "/proxy/anthropic/a/..", KEY, "dot_segment", NULL },
+    { "GET", "/proxy/anthropic/..;/x", KEY, "dot_segment", NULL },
+    { "GET", "/proxy/anthropic/..;x=y/x", KEY, "dot_segment", NULL },
+    { "GET", "/proxy/anthropic/%2e%2e/x", KEY, "encoded_dot", NULL },
+    { "GET", "/proxy/anthropic/.%2E/x", KEY, "encoded_dot", NULL },
+    { "GET", "/proxy/anthropic/%252e%252e/x", KEY, "double_encoding", NULL },
+    { "GET", "/proxy/anthropic/..%2fx", KEY, "encoded_slash", NULL },
+    { "GET", "/proxy/anthropic/a%5cb", KEY, "encoded_slash", NULL },
+    { "GET", "/proxy/anthropic/x%00", KEY, "encoded_control", NULL },
+    { "GET", "/proxy/anthropic/x%0d%0ay", KEY, "encoded_control", NULL },
+    { "GET", "/proxy/anthropic/%c0%ae%c0%ae/x", KEY, "bad_utf8", NULL },
+    { "GET", "/proxy/anthropic/%ff", KEY, "bad_utf8", NULL },
+    { "GET", "/proxy/anthropic//x", KEY, "empty_segment", NULL },
+    { "GET", "/proxy/anthropic/a//x", KEY, "empty_segment", NULL },
+    { "GET", "/proxy/anthropic/a//", KEY, "empty_segment", NULL },
+    { "GET", "/proxy/anthropic/a/", KEY, "ok", "/a/" },
+    { "GET", "/proxy/anthropic/a{b}", KEY, "bad_path", NULL },
+    { "GET", "/proxy/anthropic/a|b", KEY, "bad_path", NULL },
+    { "GET", "/proxy/anthropic/%4D%65%c3%a9", KEY, "ok", "/Me%C3%A9" },
+    { "GET", "/proxy/anthropic/a%20b", KEY, "ok", "/a%20b" },
+    { "GET", "/proxy/anthropic/...", KEY, "ok", "/..." },
+    { "GET", "/proxy/anthropic/a?b=/../c&d=%2e%2e", KEY, "ok", "/a?b=/../c&d=%2e%2e" },
+
+    /* Tokens. */
+    { "POST", "/proxy/anthropic/v1/messages", { NULL }, "no_token", NULL },
+    { "POST", "/proxy/anthropic/v1/messages", { "x-api-key", "", NULL }, "bad_token", NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "sk-ant-own", NULL },
+      "bad_token",
+      NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "sbx_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", NULL },
+      "bad_token",
+      NULL },
+    { "POST", "/proxy/anthropic/v1/messages", { "x-api-key", "%T ", NULL }, "bad_token", NULL },
+    { "POST", "/proxy/anthropic/v1/messages", { "x-api-key", "%Tx", NULL }, "bad_token", NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "Bearer %T", NULL },
+      "bad_token",
+      NULL },
+    { "POST", "/proxy/anthropic/v1/messages", BEARER, "token_misplaced", NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "%T", "x-api-key", "%T", NULL },
+      "token_repeated",
+      NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "%T", "X-Api-Key", "other", NULL },
+      "token_repeated",
+      NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "%T", "Referer", "http://a/?t=%T", NULL },
+      "token_misplaced",
+      NULL },
+    { "POST",
+      "/proxy/anthropic/v1/messages",
+      { "x-api-key", "%T", "Cookie", "t=%T", NULL },
+      "token_misplaced",
+      NULL },
+    { "POST", "/proxy/openai/v1/responses", KEY, "token_misplaced", NULL },
+    { "POST", "/proxy/openai/v1/responses", { "authorization", "%T", NULL }, "bad_token", NULL },
+    { "POST", "/proxy/openai/v1/responses", BASIC, "bad_token", NULL },
+    { "POST",
+      "/proxy/openai/v1/responses",
+      { "authorization", "Bearer  %T", NULL },
+      "bad_token",
+      NULL },
+    { "POST", "/proxy/github/o/r.git/git-upload-pack", BEARER, "bad_token", NULL },
+    { "POST",
+      "/proxy/github/o/r.git/git-upload-pack",
+      { "authorization", "Basic !!!", NULL },
+      "bad_token",
+      NULL },
+    { "POST",
+      "/proxy/github/o/r.git/git-upload-pack",
+      { "authorization", "Basic", NULL },
+      "bad_token",
+      NULL },
+
+    /* Grants and rules. */
+    { "POST", "/proxy/secretive/x", KEY, "service_not_granted", NULL },
+    { "POST", "/proxy/corp/chat/completions", BEARER, "ok", "/base/v1/chat/completions" },
+    { "POST", "/proxy/corp/chat/completions?x=1", BEARER, "ok", "/base/v1/chat/completions?x=1" },
+    { "POST", "/proxy/corp/chat%2Dcompletions", BEARER, "request_not_allowed", NULL },
+    { "POST", "/proxy/corp/%63hat/completions", BEARER, "ok", "/base/v1/chat/completions" },
+    { "GET", "/proxy/corp/chat/completions", BEARER, "request_not_allowed", NULL },
+    { "POST", "/proxy/corp/chat/completions/", BEARER, "request_not_allowed", NULL },
+    { "POST", "/proxy/corp/chat/completions;x", BEARER, "request_not_allowed", NULL },
+    { "POST", "/proxy/corp/Chat/completions", BEARER, "request_not_allowed", NULL },
+    { "GET", "/proxy/corp/models/a/b", BEARER, "ok", "/base/v1/models/a/b" },
+    { "GET", "/proxy/corp/models", BEARER, "request_not_allowed", NULL },
+    { "HEAD", "/proxy/corp/models/a", BEARER, "request_not_allowed", NULL },
+    { "GET", "/proxy/github/o/r.git/info/refs?service=git-upload-pack", BASIC, "ok",
+      "/o/r.git/info/refs?service=git-upload-pack" },
+    { "GET", "/proxy/github/o/r/info/refs?service=git-receive-pack", BASIC, "ok",
+      "/o/r/info/refs?service=git-receive-pack" },
+    { "POST", "/proxy/github/o/r.git/git-upload-pack", BASIC, "ok", "/o/r.git/git-upload-pack" },
+    { "POST", "/proxy/github/o/r.git/git-receive-pack", BASIC, "ok", "/o/r.git/git-receive-pack" },
+    { "POST", "/proxy/gitlab/group/sub/r.git/git-upload-pack", BASIC, "ok",
+      "/group/sub/r.git/git-upload-pack" },
+    { "GET", "/proxy/github/o/r.git/info/refs", BASIC, "request_not_allowed", NULL },
+    { "GET", "/proxy/github/o/r.git/info/refs?service=git-upload-pack&x", BASIC,
+      "request_not_allowed", NULL },
+    { "GET", "/proxy/github/o/r.git/info/refs?service=git-upload-archive", BASIC,
+      "request_not_allowed", NULL },
+    { "GET", "/proxy/github/o/r.git/HEAD", BASIC, "request_not_allowed", NULL },
+    { "GET", "/proxy/github/info/refs?service=git-upload-pack", BASIC, "request_not_allowed",
+      NULL },
+    { "GET", "/proxy/github/r/info/refs?service=git-upload-pack", BASIC, "request_not_allowed",
+      NULL },
+    { "POST", "/proxy/github/o/r.git/git-upload-pack?x", BASIC, "request_not_allowed", NULL },
+    { "GET", "/proxy/github/o/r.git/git-upload-pack", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r.git/info/lfs/objects/batch", BASIC, "request_not_allowed", NULL },
+    { "GET", "/proxy/github/login", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r.git/git-upload-pack", { NULL }, "no_token", NULL },
+};
+
+TEST(every_row_gets_its_decision)
+{
+    struct rig *rig = start();
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct rule_case *c = &cases[i];
+        struct policy_decision decision;
+        bool allowed = strcmp(c->reason, "ok") == 0;
+
+        decide(rig, c->method, c->target, c->headers, &decision);
+        if (strcmp(decision.reason, c->reason) != 0 || decision.allowed != allowed)
+            CHECK_STR(c->target, decision.reason);
+        if (allowed)
+            CHECK_STR(decision.upstream_path, c->upstream);
+        else
+            CHECK(decision.upstream_path == NULL && decision.message != NULL &&
+                  decision.status >= 400 && decision.status < 500);
+        CHECK(decision.path != NULL);
+        policy_decision_finish(&decision);
+    }
+}
+
+TEST(git_is_asked_for_its_password_and_nobody_else)
+{
+    struct rig *rig = start();
+    struct policy_decision decision;
+    static const char *const none[] = { NULL };
+
+    decide(rig, "GET", "/proxy/github/o/r.git/info/refs?service=git-upload-pack", none, &decision);
+    CHECK_EQ(decision.status, 401);
+    CHECK(decision.challenge);
+    policy_decision_finish(&decision);
+    decide(rig, "POST", "/proxy/anthropic/v1/messages", none, &decision);
+    CHECK_EQ(decision.status, 403);
+    CHECK(!decision.challenge);
+    policy_decision_finish(&decision);
+}
+
+TEST(a_token_in_the_target_is_misplaced_even_encoded)
+{
+    struct rig *rig = start();
+    static const char *const key[] = KEY;
+
+    for (size_t i = 0; i < 3; i++) {
+        struct policy_decision decision;
+        AUTO_FREE
+        char *target = NULL;
+
+        switch (i) {
+        case 0:
+            target = mem_printf("/proxy/anthropic/x?key=%s", rig->token);
+            break;
+        case 1:
+            target = mem_printf("/proxy/anthropic/a%s", rig->token);
+            break;
+        default:
+            target = mem_printf("/proxy/anthropic/x?a=%%73%s", rig->token + 1);
+            break;
+        }
+        decide(rig, "POST", target, key, &decision);
+        CHECK_STR(decision.reason, "token_misplaced");
+        policy_decision_finish(&decision);
+    }
+}
+
+TEST(model_requests_are_known_by_their_endpoint)
+{
+    struct rig *rig = start();
+    static const char *const key[] = KEY;
+    static const char *const basic[] = BASIC;
+    struct policy_decision decision;
+
+    decide(rig, "POST", "/proxy/anthropic/v1/messages?beta=true", key, &decision);
+    CHECK(decision.model);
+    policy_decision_finish(&decision);
+    decide(rig, "POST", "/proxy/anthropic/v1/messages/count_tokens", key, &decision);
+    CHECK(!decision.model);
+    policy_decision_finish(&decision);
+    decide(rig, "POST", "/proxy/github/o/r.git/git-upload-pack", basic, &decision);
+    CHECK(!decision.model);
+    policy_decision_finish(&decision);
+}
