@@ -1,0 +1,311 @@
+/* clone.c: code comes in, by git inside the sandbox. Until the session's record says `cloned`
+ * nothing that lies in the workspace counts, and a repeated step begins with an empty folder. */
+#include "run/internal.h"
+
+#include <string.h>
+
+#include "common/str.h"
+
+#define PROGRESS_LINE_MAX 512
+#define PROGRESS_EVERY_MS 2000
+
+enum clone_step {
+    CLONE_CLEAR,
+    CLONE_FETCH,
+    CLONE_FIRST_COMMIT,
+    CLONE_HEAD,
+    CLONE_BRANCH,
+    CLONE_CLEANUP
+};
+
+struct clone {
+    enum clone_step step;
+    struct repository repository;
+    char *folder;
+    struct buf line; /* the progress line being read */
+    uint64_t told_ms;
+    char *failure; /* set when CLONE_CLEANUP ends a failed clone */
+    const char *hint;
+    const char *code;
+    bool retryable;
+};
+
+static void run_step(struct run *run);
+
+void clone_free(struct run *run)
+{
+    struct clone *clone = STEAL(run->clone);
+
+    if (clone == NULL)
+        return;
+    repository_finish(&clone->repository);
+    buf_finish(&clone->line);
+    free(clone->folder);
+    free(clone->failure);
+    free(clone);
+}
+
+static void tell_line(struct run *run, bool last)
+{
+    struct clone *clone = run->clone;
+    uint64_t now = uv_now(run->runs->loop);
+    AUTO_BUF struct buf text;
+
+    if (clone->line.len > 0 && (last || now - clone->told_ms >= PROGRESS_EVERY_MS)) {
+        buf_init(&text, PROGRESS_LINE_MAX * 8);
+        str_append_escaped(&text, clone->line.data, clone->line.len, PROGRESS_LINE_MAX);
+        events_note(run, RUN_NOTE_LOG, buf_text(&text), "{\"phase\":\"clone\"}");
+        clone->told_ms = now;
+    }
+    buf_clear(&clone->line);
+}
+
+/* git redraws its progress with carriage returns; a line that ends with a line feed is final and
+ * always told. */
+static void on_output(void *data, bool is_stderr, const char *bytes, size_t len)
+{
+    struct run *run = data;
+
+    if (!is_stderr || run->clone == NULL)
+        return;
+    run_touch(run);
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] == '\n' || bytes[i] == '\r')
+            tell_line(run, bytes[i] == '\n');
+        else if (run->clone->line.len < PROGRESS_LINE_MAX)
+            buf_append_char(&run->clone->line, bytes[i]);
+    }
+}
+
+static void give_up(struct run *run)
+{
+    struct clone *clone = run->clone;
+    AUTO_FREE
+    char *failure = STEAL(clone->failure);
+    const char *hint = clone->hint;
+    const char *code = clone->code;
+    bool retryable = clone->retryable;
+
+    clone_free(run);
+    run_fail(run, code, failure, hint, retryable);
+}
+
+static void fail(struct run *run, const char *code, char *message, const char *hint, bool retryable)
+{
+    struct clone *clone = run->clone;
+
+    free(clone->failure);
+    clone->failure = message;
+    clone->code = code;
+    clone->hint = hint;
+    clone->retryable = retryable;
+    /* A half clone isn't left lying about. */
+    clone->step = CLONE_CLEANUP;
+    run_step(run);
+}
+
+static const char *last_line(const char *text)
+{
+    const char *start = text;
+
+    for (const char *p = text; *p != '\0'; p++) {
+        if ((*p == '\n' || *p == '\r') && p[1] != '\0' && p[1] != '\n')
+            start = p + 1;
+    }
+    return start;
+}
+
+/* git's first "fatal:" or "error:" line says most. */
+static const char *telling_line(const char *text)
+{
+    const char *line = strstr(text, "fatal: ");
+
+    if (line == NULL)
+        line = strstr(text, "error: ");
+    return line != NULL ? line : last_line(text);
+}
+
+static void fetch_failed(struct run *run, const struct command_result *result)
+{
+    bool local = run->clone->repository.kind == REPOSITORY_LOCAL;
+    const char *line = telling_line(result->err_tail);
+    const char *reason;
+    const char *hint;
+    AUTO_BUF struct buf words;
+
+    buf_init(&words, 4096);
+    str_append_escaped(&words, line, strcspn(line, "\r\n"), 400);
+    git_clone_diagnose(result->err_tail, local, &reason, &hint);
+    if (result->timed_out) {
+        fail(run, "clone_failed", mem_printf("repository: git clone made no progress in time"),
+             "raise workspace.cloneMinutes, or check the connection to the git server", true);
+        return;
+    }
+    fail(run, str_equal(reason, "disk_full") ? "disk_full" : "clone_failed",
+         mem_printf("%s: %s (%s)", str_equal(reason, "branch_not_found") ? "branch" : "repository",
+                    buf_text(&words), reason),
+         hint, str_equal(reason, "unreachable"));
+}
+
+static void done(struct run *run)
+{
+    clone_free(run);
+    run->session.cloned = true;
+    run_apply(run, RUN_EV_CLONED);
+}
+
+static void next(struct run *run, enum clone_step step)
+{
+    run->clone->step = step;
+    run_step(run);
+}
+
+static void take_head(struct run *run, const struct command_result *result)
+{
+    char object[65];
+
+    git_parse_object(result->out, object);
+    if (result->code != 0 || object[0] == '\0') {
+        fail(run, "clone_failed",
+             mem_printf("repository: it has no commit yet, so there is nothing to work on"),
+             "push a first commit, or start the run without `repository`", false);
+        return;
+    }
+    record_set(&run->session.base_commit, object);
+    next(run, CLONE_BRANCH);
+}
+
+static void on_done(void *data, const struct command_result *result, const struct error *err)
+{
+    struct run *run = data;
+    enum clone_step step = run->clone->step;
+    char line[256];
+
+    run->command = NULL;
+    if (step == CLONE_CLEANUP) {
+        give_up(run);
+        return;
+    }
+    if (err != NULL) {
+        run->clone->failure = mem_strdup(err->text);
+        run->clone->code = "clone_failed";
+        run->clone->hint = "git must be installed where the sandbox sees it";
+        run->clone->retryable = true;
+        give_up(run);
+        return;
+    }
+    switch (step) {
+    case CLONE_CLEAR:
+        next(run, CLONE_FETCH);
+        break;
+    case CLONE_FETCH:
+        if (result->code != 0)
+            fetch_failed(run, result);
+        else
+            next(run,
+                 run->clone->repository.kind == REPOSITORY_NONE ? CLONE_FIRST_COMMIT : CLONE_HEAD);
+        break;
+    case CLONE_FIRST_COMMIT:
+        next(run, CLONE_HEAD);
+        break;
+    case CLONE_HEAD:
+        take_head(run, result);
+        break;
+    case CLONE_BRANCH:
+        git_parse_line(result->out, line, sizeof(line));
+        if (result->code == 0 && run->session.branch[0] == '\0')
+            record_set(&run->session.branch, line);
+        done(run);
+        break;
+    case CLONE_CLEANUP:
+        break;
+    }
+}
+
+static void build(struct run *run, struct git_command *command)
+{
+    struct clone *clone = run->clone;
+
+    switch (clone->step) {
+    case CLONE_CLEAR:
+    case CLONE_CLEANUP:
+        git_clear_folder(command, SANDBOX_WORKSPACE);
+        break;
+    case CLONE_FETCH:
+        if (clone->repository.kind == REPOSITORY_NONE)
+            git_init(command, clone->folder);
+        else
+            git_clone(command, &clone->repository, run->session.branch, clone->folder);
+        break;
+    case CLONE_FIRST_COMMIT:
+        git_first_commit(command, clone->folder);
+        break;
+    case CLONE_HEAD:
+        git_head(command, clone->folder);
+        break;
+    case CLONE_BRANCH:
+        git_branch(command, clone->folder);
+        break;
+    }
+}
+
+static void run_step(struct run *run)
+{
+    struct clone *clone = run->clone;
+    bool fetch = clone->step == CLONE_FETCH;
+    struct git_command command;
+    struct error err = ERROR_INIT;
+    int rc;
+
+    build(run, &command);
+    struct command_options options = {
+        .argv = (const char *const *)command.argv,
+        .env = git_environment(),
+        .cwd = SANDBOX_WORKSPACE,
+        .max_output_bytes = 4096,
+        .timeout_ms = fetch ? 0 : 600000,
+        .silence_ms = fetch ? (uint64_t)run->runs->options.clone_minutes * 60000 : 0,
+        .on_output = fetch ? on_output : NULL,
+        .on_done = on_done,
+        .data = run,
+    };
+    rc = command_start(&run->command, run->runs->loop, run->sandbox, &options, &err);
+    git_command_finish(&command);
+    if (rc == 0)
+        return;
+    if (clone->failure == NULL) {
+        clone->failure = mem_strdup(err.text);
+        clone->code = "clone_failed";
+        clone->hint = "";
+        clone->retryable = true;
+    }
+    give_up(run);
+}
+
+void step_clone(struct run *run)
+{
+    const struct runs_options *options = &run->runs->options;
+    struct repository_rules rules = { .targets = options->git_targets,
+                                      .target_count = options->git_service_count,
+                                      .any_local = true };
+    struct error err = ERROR_INIT;
+    int rc;
+
+    if (run->session.cloned) {
+        run_apply(run, RUN_EV_CLONED);
+        return;
+    }
+    run->clone = NEW(struct clone);
+    buf_init(&run->clone->line, PROGRESS_LINE_MAX);
+    /* It was judged when the run was made; only its form is needed here. */
+    rc = repository_parse(run->session.repository, &rules, &run->clone->repository, &err);
+    if (rc < 0) {
+        clone_free(run);
+        run_fail(run, "clone_failed", err.text, "check the argument `repository`", false);
+        return;
+    }
+    if (run->clone->repository.name != NULL)
+        record_set(&run->session.directory, run->clone->repository.name);
+    run->clone->folder = run_directory(run);
+    next(run, CLONE_CLEAR);
+}

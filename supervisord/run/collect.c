@@ -1,0 +1,235 @@
+/* collect.c: evidence. What a run did is established by git inside the sandbox, not by what the
+ * agent says of itself. The workspace may lie, but only about itself; everything read is bounded.
+ */
+#include "run/internal.h"
+
+#include "common/str.h"
+
+#define ABORT_WAIT_MS 15000
+
+enum collect_step {
+    COLLECT_HEAD,
+    COLLECT_BRANCH,
+    COLLECT_UNTRACKED,
+    COLLECT_READ_TREE,
+    COLLECT_STAGE,
+    COLLECT_WRITE_TREE,
+    COLLECT_COUNT,
+    COLLECT_NUMSTAT,
+    COLLECT_PATCH,
+    COLLECT_END,
+};
+
+struct collect {
+    enum collect_step step;
+    char *folder;
+    char tree[65];
+};
+
+static void run_step(struct run *run);
+
+void collect_free(struct run *run)
+{
+    struct collect *collect = STEAL(run->collect);
+
+    if (collect == NULL)
+        return;
+    free(collect->folder);
+    free(collect);
+}
+
+static void decide_verdict(struct run *run)
+{
+    const struct run_evidence_record *evidence = &run->record.evidence;
+    const char *verdict = "unknown";
+
+    if (run->record.outcome != RUN_OUTCOME_COMPLETED ||
+        str_equal(run->record.verdict, "incomplete"))
+        verdict = "incomplete";
+    else if (evidence->known)
+        verdict = evidence->commits > 0 || evidence->files_changed > 0 ? "changed" : "no_change";
+    record_set(&run->record.verdict, verdict);
+}
+
+static void finish(struct run *run, bool known)
+{
+    run->record.evidence.known = known;
+    decide_verdict(run);
+    collect_free(run);
+    run_apply(run, RUN_EV_COLLECTED);
+}
+
+static void store_patch(struct run *run, const struct command_result *result)
+{
+    struct error err = ERROR_INIT;
+
+    run->record.evidence.diff_truncated = result->truncated;
+    if (store_diff_put(run->runs->store, &run->record.id, result->out->data, result->out->len,
+                       &err) < 0) {
+        log_warn(run->record.id.text, "diff not kept: %s", err.text);
+        run->record.evidence.diff_truncated = true;
+    }
+}
+
+/* True when the next step may follow. */
+static bool take(struct run *run, const struct command_result *result)
+{
+    struct run_evidence_record *evidence = &run->record.evidence;
+    struct git_stat stat;
+    char text[256];
+
+    switch (run->collect->step) {
+    case COLLECT_HEAD:
+        git_parse_object(result->out, text);
+        record_set(&evidence->base_commit, run->session.base_commit);
+        record_set(&evidence->head_commit, text);
+        return result->code == 0 && text[0] != '\0';
+    case COLLECT_BRANCH:
+        git_parse_line(result->out, text, sizeof(text));
+        record_set(&evidence->branch, result->code == 0 ? text : "");
+        return true;
+    case COLLECT_UNTRACKED:
+        evidence->untracked = git_count_names(result->out);
+        return true;
+    case COLLECT_READ_TREE:
+    case COLLECT_STAGE:
+        return result->code == 0 || run->collect->step == COLLECT_STAGE;
+    case COLLECT_WRITE_TREE:
+        git_parse_object(result->out, run->collect->tree);
+        return result->code == 0 && run->collect->tree[0] != '\0';
+    case COLLECT_COUNT:
+        evidence->commits = git_parse_count(result->out);
+        return result->code == 0;
+    case COLLECT_NUMSTAT:
+        git_parse_numstat(result->out, &stat);
+        evidence->files_changed = stat.files;
+        evidence->insertions = stat.insertions;
+        evidence->deletions = stat.deletions;
+        return result->code == 0 || result->truncated;
+    case COLLECT_PATCH:
+        store_patch(run, result);
+        return true;
+    case COLLECT_END:
+        break;
+    }
+    return false;
+}
+
+static void on_done(void *data, const struct command_result *result, const struct error *err)
+{
+    struct run *run = data;
+
+    run->command = NULL;
+    if (err != NULL || !take(run, result)) {
+        log_info(run->record.id.text, "evidence ends at step %d: %s", (int)run->collect->step,
+                 err != NULL ? err->text : "git refused");
+        finish(run, false);
+        return;
+    }
+    run->collect->step++;
+    run_step(run);
+}
+
+static void build(const struct run *run, struct git_command *command)
+{
+    const struct collect *collect = run->collect;
+    const char *base = run->session.base_commit;
+
+    switch (collect->step) {
+    case COLLECT_HEAD:
+        git_head(command, collect->folder);
+        break;
+    case COLLECT_BRANCH:
+        git_branch(command, collect->folder);
+        break;
+    case COLLECT_UNTRACKED:
+        git_untracked(command, collect->folder);
+        break;
+    case COLLECT_READ_TREE:
+        git_read_head_tree(command, collect->folder);
+        break;
+    case COLLECT_STAGE:
+        git_stage_all(command, collect->folder);
+        break;
+    case COLLECT_WRITE_TREE:
+        git_write_tree(command, collect->folder);
+        break;
+    case COLLECT_COUNT:
+        git_count_commits(command, collect->folder, base);
+        break;
+    case COLLECT_NUMSTAT:
+        git_numstat(command, collect->folder, base, collect->tree);
+        break;
+    case COLLECT_PATCH:
+        git_patch(command, collect->folder, base, collect->tree);
+        break;
+    case COLLECT_END:
+        BUG("no command for the end");
+    }
+}
+
+static bool scratch_index(enum collect_step step)
+{
+    return step == COLLECT_READ_TREE || step == COLLECT_STAGE || step == COLLECT_WRITE_TREE;
+}
+
+static void run_step(struct run *run)
+{
+    struct collect *collect = run->collect;
+    struct git_command command;
+    struct error err = ERROR_INIT;
+    int rc;
+
+    if (collect->step == COLLECT_END) {
+        finish(run, true);
+        return;
+    }
+    build(run, &command);
+    struct command_options options = {
+        .argv = (const char *const *)command.argv,
+        .env = scratch_index(collect->step) ? git_environment_scratch() : git_environment(),
+        .cwd = SANDBOX_WORKSPACE,
+        .max_output_bytes = collect->step == COLLECT_PATCH ? RUN_DIFF_MAX : 1u << 20,
+        .end_when_full = true,
+        .timeout_ms = 120000,
+        .on_done = on_done,
+        .data = run,
+    };
+    rc = command_start(&run->command, run->runs->loop, run->sandbox, &options, &err);
+    git_command_finish(&command);
+    if (rc < 0)
+        finish(run, false);
+}
+
+void step_collect(struct run *run)
+{
+    if (run->collect != NULL)
+        return;
+    uv_timer_stop(&run->watch);
+    run->collect = NEW(struct collect);
+    run->collect->folder = run_directory(run);
+    if (run->sandbox == NULL || run->sandbox_over || run->session.base_commit[0] == '\0') {
+        finish(run, false);
+        return;
+    }
+    run_step(run);
+}
+
+static void on_abort_late(uv_timer_t *timer)
+{
+    struct run *run = timer->data;
+
+    log_warn(run->record.id.text, "the agent didn't stop when asked");
+    if (run->record.state == RUN_COLLECTING)
+        step_collect(run);
+}
+
+void step_abort_and_collect(struct run *run)
+{
+    if (run->agent == NULL || run->agent_done || run->sandbox_over) {
+        step_collect(run);
+        return;
+    }
+    uv_timer_start(&run->watch, on_abort_late, ABORT_WAIT_MS, 0);
+    run->driver->abort(run->agent);
+}

@@ -1,0 +1,154 @@
+/* internal.h: what the files of run/ share. Nobody else includes it. */
+#ifndef RUN_INTERNAL_H
+#define RUN_INTERNAL_H
+
+#include "agent/agent.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "io/io.h"
+#include "run/command.h"
+#include "run/run.h"
+#include "workspace/workspace.h"
+
+#define RUN_PROXY_PORT 4999
+#define RUN_HELD_MAX 8
+#define RUN_DIFF_MAX (4u << 20)
+#define RUN_OUTPUT_MAX (256u << 10)
+
+struct collect; /* collect.c: evidence being taken */
+struct clone;   /* clone.c: code coming in */
+
+/* A run that has not ended. Its record is what is on disk; it is changed only together with the
+ * disk. */
+struct run {
+    struct runs *runs;
+    struct list link; /* runs::live */
+    struct run_record record;
+    struct session_record session;
+    struct workspace_layout layout;
+    char *runtime_dir;
+
+    struct sandbox *sandbox; /* NULL before and after */
+    bool sandbox_over;       /* it has ended or could not start: only to be closed */
+    const struct agent_driver *driver;
+    struct agent *agent;
+    bool agent_closing;
+    bool sandbox_closing;
+    bool agent_done;         /* on_end has been called for the prompt */
+    struct command *command; /* the one git command under way */
+    struct clone *clone;
+    struct collect *collect;
+    struct list execs; /* run_exec::link */
+
+    struct handles handles;
+    uv_timer_t deadline;
+    uv_timer_t watch; /* stall watchdog, and the wait for an abort */
+    uint64_t active_mono_ms;
+
+    enum run_event held[RUN_HELD_MAX]; /* events whose transaction could not be written yet */
+    size_t held_count;
+    bool finished;
+
+    char *current_step;
+    char *open_request; /* JSON, while waiting */
+    char *open_request_id;
+};
+
+struct runs {
+    uv_loop_t *loop;
+    struct store *store;
+    struct proxy *proxy;
+    const struct clock *clock;
+    struct runs_options options; /* strings are ours */
+    struct id_source run_ids;
+    struct id_source session_ids;
+    struct list live; /* run::link, oldest first */
+    struct list subscriptions;
+    size_t open_runs; /* run structs whose memory is not yet gone */
+    struct handles handles;
+    uv_timer_t tick;  /* commits batched events, wakes subscribers, admits */
+    uv_timer_t again; /* tries a refused transaction again */
+    bool admit_wanted;
+    bool closing;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+/* Kinds of stored events, by value those of the socket's protocol. */
+enum run_note {
+    RUN_NOTE_STATE,
+    RUN_NOTE_LOG,
+    RUN_NOTE_TEXT,
+    RUN_NOTE_REASONING,
+    RUN_NOTE_TOOL,
+    RUN_NOTE_TODO,
+    RUN_NOTE_QUESTION,
+    RUN_NOTE_PERMISSION,
+    RUN_NOTE_RETRY,
+    RUN_NOTE_USAGE,
+    RUN_NOTE_REFUSED,
+    RUN_NOTE_ERROR,
+};
+
+/* registry.c */
+struct run *registry_find(struct runs *runs, const char *id);
+struct run *registry_find_session(struct runs *runs, const struct id *session, bool active_only);
+/* Makes the live object for a record (copied). */
+struct run *registry_add(struct runs *runs, const struct run_record *record,
+                         const struct session_record *session);
+void registry_release(
+    struct run *run); /* after the final state: frees it once its handles are closed */
+
+/* apply.c: the only writer of run->record.state. 0, or -1 when the event is not allowed in this
+ * state (logged), or when its transaction failed: it is then held and tried again, and the run goes
+ * on as soon as the disk does. */
+int run_apply(struct run *run, enum run_event event);
+void apply_retry_held(struct runs *runs);
+void runs_try_again_soon(struct runs *runs);
+/* Notes why, then applies RUN_EV_STEP_FAILED. The first error wins. */
+void run_fail(struct run *run, const char *code, const char *message, const char *hint,
+              bool retryable);
+void run_note_error(struct run *run, const char *code, const char *message, const char *hint,
+                    bool retryable);
+
+/* events.c */
+/* Appends an event to the run's log (batched) and wakes subscribers. TEXT is cut to 16 KiB, DATA to
+ * 64 KiB (dropped if longer). */
+void events_note(struct run *run, enum run_note kind, const char *text, const char *data);
+void events_wake(struct runs *runs, const struct id *run);
+void events_pump(struct runs *runs);
+void events_drop_all(struct runs *runs); /* ends every subscription without a callback */
+void events_tick_soon(struct runs *runs, uint64_t delay_ms);
+
+/* admission.c */
+void admission_wanted(struct runs *runs);
+void admission_admit(struct runs *runs);
+size_t admission_queued(struct runs *runs);
+void admission_arm_deadline(struct run *run);
+
+/* steps.c, clone.c, collect.c, stop.c: the actions of the rules */
+void step_start_sandbox(struct run *run);
+void step_clone(struct run *run);
+void clone_free(struct run *run);
+void step_start_agent(struct run *run);
+void step_prompt(struct run *run);
+void step_collect(struct run *run);
+void step_abort_and_collect(struct run *run);
+void collect_free(struct run *run);
+void step_stop(struct run *run);
+void step_finish(struct run *run);
+/* Where the repository lies inside: heap string. */
+char *run_directory(const struct run *run);
+void run_touch(struct run *run);
+
+/* exec.c */
+void exec_cut_all(struct run *run);
+
+/* request.c */
+const struct run_model_service *request_model_service(const struct runs *runs, const char *model);
+
+/* recover.c */
+int recover_all(struct runs *runs, struct error *err);
+
+#endif

@@ -1,0 +1,72 @@
+/* recover.c: after a restart. Records say what was under way; nothing is guessed: what had not
+ * reached the agent is done again, what may have reached it is never sent twice. */
+#include "run/internal.h"
+
+#define LEFTOVER_WAIT_MS 10000
+
+struct found {
+    struct runs *runs;
+    struct list runs_found; /* in the order of the store: newest first */
+};
+
+static bool add_found(void *data, const struct run_record *record)
+{
+    struct found *found = data;
+    struct session_record session;
+    struct error err = ERROR_INIT;
+    struct run *run;
+
+    session_record_init(&session);
+    if (store_session_load(found->runs->store, &record->session, &session, &err) < 0) {
+        log_error(record->id.text, "left alone, its session can't be read: %s", err.text);
+    } else {
+        run = registry_add(found->runs, record, &session);
+        run->driver = agent_driver_find(record->agent);
+        /* The queue is oldest first. */
+        list_remove(&run->link);
+        list_append(found->runs->live.next, &run->link);
+    }
+    session_record_finish(&session);
+    return true;
+}
+
+static void settle(struct run *run)
+{
+    uint64_t last = store_event_last(run->runs->store, &run->record.id);
+    struct error err = ERROR_INIT;
+
+    if (last > run->record.last_event)
+        run->record.last_event = last;
+    if (run->record.state != RUN_QUEUED &&
+        sandbox_kill_leftover(run->runtime_dir, LEFTOVER_WAIT_MS, &err) < 0)
+        log_error(run->record.id.text, "its old sandbox can't be ended: %s", err.text);
+    else if (run->record.state != RUN_QUEUED)
+        sandbox_runtime_remove(run->runtime_dir, &err);
+    if (run->driver == NULL) {
+        run_fail(run, "agent_unknown", "this version doesn't know the run's agent", "", false);
+        return;
+    }
+    if (run_state_repeatable((enum run_state)run->record.state)) {
+        run_apply(run, RUN_EV_LOST_EARLY);
+        return;
+    }
+    if (run->record.outcome == RUN_OUTCOME_NONE)
+        run_note_error(run, "interrupted", "the supervisor ended while the agent was at work",
+                       "its work is kept: continue the session with a new run", true);
+    run_apply(run, RUN_EV_LOST);
+}
+
+int recover_all(struct runs *runs, struct error *err)
+{
+    struct store_run_filter filter = { .limit = SIZE_MAX };
+    struct found found = { .runs = runs };
+
+    for (int state = 0; state < RUN_COMPLETED; state++)
+        filter.states |= UINT64_C(1) << state;
+    if (store_run_each(runs->store, &filter, add_found, &found, err) < 0)
+        return error_wrap(err, "runs of the last supervisor");
+    LIST_EACH(&runs->live, link) {
+        settle(LIST_ENTRY(link, struct run, link));
+    }
+    return 0;
+}

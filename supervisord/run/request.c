@@ -1,0 +1,348 @@
+/* request.c: run.create judged and written down. Everything that can be said of a request without a
+ * sandbox is said here. */
+#include "run/internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "common/str.h"
+
+#define TITLE_MAX 60
+
+const struct run_model_service *request_model_service(const struct runs *runs, const char *model)
+{
+    const char *slash = strchr(model, '/');
+
+    for (size_t i = 0; slash != NULL && i < runs->options.model_service_count; i++) {
+        const struct run_model_service *service = &runs->options.model_services[i];
+
+        if (strlen(service->name) == (size_t)(slash - model) &&
+            strncmp(service->name, model, (size_t)(slash - model)) == 0)
+            return service;
+    }
+    return NULL;
+}
+
+/* Four FNV-1a sums with different starts: enough to tell a repetition of one's own request from
+ * another request. */
+static void hash_request(const struct run_request *request, uint8_t to[32])
+{
+    const char *const parts[] = { request->task,       request->repository, request->branch,
+                                  request->session_id, request->model,      request->title,
+                                  request->agent };
+
+    for (unsigned lane = 0; lane < 4; lane++) {
+        uint64_t sum =
+            0xcbf29ce484222325u ^ (lane * 0x9e3779b97f4a7c15u) ^ request->timeout_minutes;
+
+        for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+            for (const char *p = parts[i]; *p != '\0'; p++)
+                sum = (sum ^ (uint8_t)*p) * 0x100000001b3u;
+            sum = (sum ^ 0x1ffu) * 0x100000001b3u;
+        }
+        memcpy(to + 8 * lane, &sum, 8);
+    }
+}
+
+/* The task's first line with anything in it. */
+static char *title_of(const char *task)
+{
+    size_t len;
+    char *title;
+
+    task += strspn(task, " \t\r\n\v\f");
+    len = strcspn(task, "\r\n");
+    if (len <= TITLE_MAX)
+        return mem_strndup(task, len);
+    len = str_utf8_cut(task, TITLE_MAX);
+    while (len > TITLE_MAX / 2 && task[len] != ' ')
+        len--;
+    len = str_utf8_cut(task, len);
+    title = mem_printf("%.*s…", (int)len, task);
+    return title;
+}
+
+static int check_agent(struct runs *runs, const char *name, const struct agent_driver **driver,
+                       struct error *err)
+{
+    AUTO_BUF struct buf names;
+
+    (void)runs;
+    *driver = agent_driver_find(name);
+    if (*driver != NULL)
+        return 0;
+    buf_init(&names, 1024);
+    for (size_t i = 0; agent_driver_at(i) != NULL; i++)
+        buf_printf(&names, "%s%s", i > 0 ? ", " : "", agent_driver_at(i)->name);
+    return error_argument(err, "agent", "is not known; known are: %s", buf_text(&names));
+}
+
+static int check_model(struct runs *runs, const struct agent_driver *driver, const char *model,
+                       struct error *err)
+{
+    struct agent_provider *providers;
+    struct agent_options options;
+    const struct run_model_service *service;
+    bool present = true;
+    int rc;
+
+    if (driver->check_model == NULL)
+        return 0;
+    providers = mem_new_zero(runs->options.model_service_count + 1, sizeof(*providers));
+    for (size_t i = 0; i < runs->options.model_service_count; i++) {
+        providers[i].name = runs->options.model_services[i].name;
+        providers[i].npm = runs->options.model_services[i].npm;
+        providers[i].models = runs->options.model_services[i].models;
+        providers[i].model_count = runs->options.model_services[i].model_count;
+    }
+    options = (struct agent_options){ .providers = providers,
+                                      .provider_count = runs->options.model_service_count };
+    rc = driver->check_model(&options, model, err);
+    free(providers);
+    if (rc < 0)
+        return -1;
+    service = request_model_service(runs, model);
+    if (service != NULL && proxy_service_ready(runs->proxy, service->name, &present) && !present) {
+        error_argument(
+            err, "model",
+            "the service `%s` has no credential yet; a person must store it on this machine first: "
+            "sandboxctl secret set %s",
+            service->name, service->secret);
+        err->code = ERR_UNAVAILABLE;
+        return -1;
+    }
+    return 0;
+}
+
+static int not_found(struct error *err, const char *argument, const char *what, const char *id)
+{
+    error_argument(err, argument, "%s `%s` is not known", what, id);
+    err->code = ERR_NOT_FOUND;
+    return -1;
+}
+
+static int continue_session(struct runs *runs, const struct run_request *request,
+                            struct session_record *session, struct error *err)
+{
+    struct id id;
+
+    if (!id_parse(ID_KIND_SESSION, request->session_id, &id))
+        return not_found(err, "sessionId", "session", request->session_id);
+    if (store_session_load(runs->store, &id, session, err) < 0)
+        return err->code == ERR_NOT_FOUND
+                   ? not_found(err, "sessionId", "session", request->session_id)
+                   : -1;
+    if (request->repository[0] != '\0' && !str_equal(request->repository, session->repository)) {
+        error_argument(err, "repository",
+                       "this session works on `%s`; leave repository out, or start a new session",
+                       session->repository);
+        err->code = ERR_CONFLICT;
+        return -1;
+    }
+    if (request->branch[0] != '\0' && !str_equal(request->branch, session->branch)) {
+        error_argument(
+            err, "branch",
+            "this session began on branch `%s`; leave branch out, or start a new session",
+            session->branch);
+        err->code = ERR_CONFLICT;
+        return -1;
+    }
+    return 0;
+}
+
+static int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
+{
+    if (geteuid() != 0) {
+        *uid = (uint32_t)geteuid();
+        return 0;
+    }
+    return store_session_free_slot(runs->store, runs->options.host_uid_base,
+                                   runs->options.host_uid_count, uid, err);
+}
+
+static int new_session(struct runs *runs, const struct run_request *request, uint64_t now,
+                       struct session_record *session, struct error *err)
+{
+    const struct runs_options *options = &runs->options;
+    struct repository_rules rules = { .targets = options->git_targets,
+                                      .target_count = options->git_service_count,
+                                      .local_folders = options->local_repositories,
+                                      .local_folder_count = options->local_repository_count,
+                                      .any_local = request->local_caller };
+    static const char *const canonical[] = { "https://github.com", "https://gitlab.com" };
+    const char **targets =
+        mem_new_zero(options->git_service_count + ARRAY_LEN(canonical), sizeof(*targets));
+    struct repository repository;
+    int rc;
+
+    for (size_t i = 0; i < options->git_service_count; i++)
+        targets[i] = options->git_targets[i];
+    for (size_t i = 0; i < options->git_service_count; i++) {
+        if (str_equal(options->git_services[i], "github"))
+            targets[rules.target_count++] = canonical[0];
+        if (str_equal(options->git_services[i], "gitlab"))
+            targets[rules.target_count++] = canonical[1];
+    }
+    rules.targets = targets;
+    rc = repository_parse(request->repository, &rules, &repository, err);
+    repository_finish(&repository);
+    free(targets);
+    if (rc < 0)
+        return -1;
+    if (request->branch[0] != '\0' && request->repository[0] == '\0')
+        return error_argument(err, "branch", "needs `repository` too");
+    id_make(&runs->session_ids, ID_KIND_SESSION, now, &session->id);
+    if (session_uid(runs, &session->host_uid, err) < 0)
+        return -1;
+    record_set(&session->repository, request->repository);
+    record_set(&session->branch, request->branch);
+    session->created_ms = now;
+    return 0;
+}
+
+static int find_repetition(struct runs *runs, const struct run_request *request,
+                           const uint8_t hash[32], struct run_record *run, struct error *err)
+{
+    struct error local = ERROR_INIT;
+
+    if (request->idempotency_key[0] == '\0')
+        return 1;
+    if (store_run_by_key(runs->store, request->idempotency_key, run, &local) < 0) {
+        if (local.code == ERR_NOT_FOUND)
+            return 1;
+        *err = local;
+        return -1;
+    }
+    if (memcmp(run->request_hash, hash, 32) == 0)
+        return run_load(runs, &run->id, run, err);
+    error_argument(err, "idempotencyKey", "was used for a different request (run %s)",
+                   run->id.text);
+    err->code = ERR_CONFLICT;
+    return -1;
+}
+
+static void fill_run(struct runs *runs, const struct run_request *request,
+                     const struct session_record *session, uint64_t now, struct run_record *run)
+{
+    AUTO_FREE
+    char *derived = title_of(request->task);
+
+    id_make(&runs->run_ids, ID_KIND_RUN, now, &run->id);
+    run->session = session->id;
+    run->state = RUN_QUEUED;
+    record_set(&run->task, request->task);
+    record_set(&run->title, request->title[0] != '\0' ? request->title : derived);
+    record_set(&run->agent,
+               request->agent[0] != '\0' ? request->agent : runs->options.default_agent);
+    record_set(&run->model,
+               request->model[0] != '\0' ? request->model : runs->options.default_model);
+    record_set(&run->repository, session->repository);
+    record_set(&run->branch, session->branch);
+    record_set(&run->idempotency_key, request->idempotency_key);
+    run->created_ms = run->updated_ms = now;
+    run->timeout_ms =
+        60000ull * (request->timeout_minutes > 0 ? request->timeout_minutes
+                                                 : runs->options.default_timeout_minutes);
+    run->last_event = 1;
+}
+
+static int write_run(struct runs *runs, struct run_record *run, struct session_record *session,
+                     struct error *err)
+{
+    struct event_record note;
+    int rc;
+
+    event_record_init(&note);
+    note.number = 1;
+    note.time_ms = run->created_ms;
+    note.kind = RUN_NOTE_STATE;
+    record_set(&note.text, "queued: queue");
+    record_set(&note.data, "{\"status\":\"queued\",\"phase\":\"queue\"}");
+    session->updated_ms = run->created_ms;
+    session->run_count++;
+    session->last_run = run->id;
+    if (session->title[0] == '\0')
+        record_set(&session->title, run->title);
+    rc = store_run_create(runs->store, run, session, &note, err);
+    event_record_finish(&note);
+    return rc;
+}
+
+static int create(struct runs *runs, const struct run_request *request, struct run_record *run,
+                  struct session_record *session, struct error *err)
+{
+    const struct agent_driver *driver;
+    uint64_t now = clock_wall_ms(runs->clock);
+    uint8_t hash[32];
+    struct run *live;
+    int repeated;
+
+    hash_request(request, hash);
+    repeated = find_repetition(runs, request, hash, run, err);
+    if (repeated <= 0)
+        return repeated;
+    if (str_blank(request->task))
+        return error_argument(err, "task", "must say what is to be done; it is empty or blank");
+    if (branch_check(request->branch, err) < 0)
+        return -1;
+    if ((request->session_id[0] != '\0' ? continue_session(runs, request, session, err)
+                                        : new_session(runs, request, now, session, err)) < 0)
+        return -1;
+    if (admission_queued(runs) >= runs->options.max_queued_runs)
+        return error_set(err, ERR_LIMIT, 0, "%u runs wait already; try again later",
+                         runs->options.max_queued_runs);
+    run_record_finish(run);
+    run_record_init(run);
+    fill_run(runs, request, session, now, run);
+    memcpy(run->request_hash, hash, sizeof(hash));
+    if (check_agent(runs, run->agent, &driver, err) < 0 ||
+        check_model(runs, driver, run->model, err) < 0)
+        return -1;
+    if (write_run(runs, run, session, err) < 0)
+        return -1;
+    live = registry_add(runs, run, session);
+    live->driver = driver;
+    log_info(run->id.text, "created in session %s", session->id.text);
+    admission_wanted(runs);
+    return 0;
+}
+
+int run_create(struct runs *runs, const struct run_request *request, struct run_record *run,
+               struct error *err)
+{
+    struct session_record session;
+    int rc;
+
+    session_record_init(&session);
+    rc = create(runs, request, run, &session, err);
+    session_record_finish(&session);
+    return rc;
+}
+
+int run_cancel(struct runs *runs, const struct id *id, struct error *err)
+{
+    struct run_record record;
+    struct run *run = registry_find(runs, id->text);
+    int rc;
+
+    if (run != NULL) {
+        run_apply(run, RUN_EV_CANCEL_ASKED);
+        return 0;
+    }
+    run_record_init(&record);
+    rc = store_run_load(runs->store, id, &record, err);
+    run_record_finish(&record);
+    return rc;
+}
+
+int run_answer(struct runs *runs, const struct id *id, const char *request_id, const char *answer,
+               struct error *err)
+{
+    struct run *run = registry_find(runs, id->text);
+
+    if (run == NULL || run->record.state != RUN_WAITING || run->open_request_id == NULL)
+        return error_set(err, ERR_CONFLICT, 0, "run %s asks nothing now", id->text);
+    if (!str_equal(run->open_request_id, request_id))
+        return not_found(err, "requestId", "request", request_id);
+    return run->driver->answer(run->agent, request_id, answer, err);
+}

@@ -1,0 +1,141 @@
+/* run.h: runs and sessions: create, command, query, subscribe. The only part that knows several
+ * mechanisms at once. */
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/id.h"
+#include "run/run_state.h"
+#include "sandbox/sandbox.h"
+#include "store/store.h"
+#include "proxy/proxy.h"
+
+struct runs; /* all runs and sessions: one object, made by the roof */
+
+struct run_model_service {
+    const char *name; /* service and provider name */
+    const char *npm;
+    const char *path;   /* behind /proxy/NAME: "/v1" */
+    const char *secret; /* the credential it needs, for messages; "" none */
+    const char *const *models;
+    size_t model_count;
+};
+
+struct runs_options {
+    const char *state_dir;
+    const char *runtime_dir;
+    const char *data_dir;
+    const char *default_agent;
+    const char *default_model;
+    uint32_t default_timeout_minutes;
+    uint32_t concurrent_runs;
+    uint32_t max_queued_runs;
+    uint32_t clone_minutes;
+    uint32_t stall_minutes;
+    uint32_t agent_start_seconds;
+    const char *agent_opencode; /* configured path or "" */
+    const char *const *local_repositories;
+    size_t local_repository_count;
+    uint32_t host_uid_base;
+    uint32_t host_uid_count;
+    struct sandbox_options sandbox;
+    struct sandbox_limits limits;
+    const struct run_model_service *model_services;
+    size_t model_service_count;
+    const char *const *git_services; /* names of services whose target hosts git: "github" */
+    const char *const *git_targets;  /* "https://github.com", same order */
+    size_t git_service_count;
+};
+
+/* STORE, PROXY and CLOCK are borrowed for the life of the object. */
+int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct proxy *proxy,
+               const struct clock *clock, const struct runs_options *options, struct error *err);
+/* Sandboxes that live are left alone for the next supervisor. */
+void runs_close(struct runs *runs, void (*done)(void *data), void *data);
+
+/* The roof passes these on from the proxy's callbacks. */
+void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decision);
+void runs_proxy_traffic(struct runs *runs, const char *run_id);
+
+/* Commands. Synchronous: when they return 0 the change is on disk.
+ * ------------------------------------------------ */
+
+struct run_request {
+    const char *task;
+    const char *repository; /* "" none */
+    const char *branch;
+    const char *session_id; /* "" new */
+    const char *model;      /* "" default */
+    const char *title;
+    const char *agent;
+    uint32_t timeout_minutes;
+    const char *idempotency_key;
+    bool local_caller; /* a person at the CLI: any local folder they name is allowed */
+};
+/* RUN is filled with a copy. ERR_INVALID names the argument as on the wire (repository, branch,
+ * sessionId, …). An idempotency key seen before with the same request gives that run again; with
+ * another one ERR_CONFLICT. */
+int run_create(struct runs *runs, const struct run_request *request, struct run_record *run,
+               struct error *err);
+/* Asks for the end; the final state comes later. Ended runs are left as they are (0). */
+int run_cancel(struct runs *runs, const struct id *id, struct error *err);
+int run_answer(struct runs *runs, const struct id *id, const char *request_id, const char *answer,
+               struct error *err);
+/* ERR_CONFLICT while a run of it lives. Removes workspace, home and records. DONE later with the
+ * outcome. */
+int session_delete(struct runs *runs, const struct id *id,
+                   void (*done)(void *data, const struct error *err), void *data,
+                   struct error *err);
+
+/* A command in a live run's sandbox, as the agent's user. Callbacks from the loop; on_exit last. */
+struct run_exec;
+struct run_exec_callbacks {
+    void (*on_output)(void *data, bool is_stderr, const char *bytes, size_t len);
+    void (*on_exit)(void *data, int code, int signal, const struct error *err);
+    void *data;
+};
+int run_exec_start(struct run_exec **out, struct runs *runs, const struct id *id,
+                   const char *const *argv, const struct run_exec_callbacks *callbacks,
+                   struct error *err);
+void run_exec_cancel(struct run_exec *exec); /* kills it; on_exit does not run */
+
+/* Queries. Records are copies from the store, with what is only in memory merged in.
+ * ------------------------------ */
+
+int run_load(struct runs *runs, const struct id *id, struct run_record *run, struct error *err);
+/* The user's status and phase of a record; texts for views. */
+int run_status_of(const struct run_record *run); /* enum run_status of proto, by value */
+const char *run_phase_of(const struct run_record *run);
+bool run_ended(const struct run_record *run);
+/* "bash: sh tests/run.sh", or NULL: what the agent does at this moment. Borrowed until the loop
+ * turns. */
+const char *run_current_step(struct runs *runs, const struct id *id);
+/* The open permission request or question while waiting: JSON object text
+ * {"requestId","kind","text","options"?}, or NULL. Borrowed. */
+const char *run_open_request(struct runs *runs, const struct id *id);
+
+/* Subscriptions: ON_EVENT for each event after AFTER, first those stored, then as they come;
+ * ON_ENDED once when the run's state is final and all events were delivered. Callbacks only from
+ * the loop, never from inside run_subscribe. A subscriber that is slow may pause. */
+struct run_subscription;
+struct run_subscriber {
+    void (*on_event)(void *data, const struct event_record *event);
+    void (*on_ended)(void *data, const struct run_record *run);
+    void *data;
+};
+int run_subscribe(struct run_subscription **out, struct runs *runs, const struct id *id,
+                  uint64_t after, const struct run_subscriber *subscriber, struct error *err);
+void run_subscription_pause(struct run_subscription *subscription);
+void run_subscription_resume(struct run_subscription *subscription);
+void run_unsubscribe(struct run_subscription *subscription); /* NULL is fine */
+
+/* Numbers for system.status. */
+size_t runs_live(const struct runs *runs);
+
+#endif
