@@ -1,0 +1,47 @@
+/* control.h: the Unix socket: hello, requests, replies, events. Only peers of the same uid (or
+ * root) are served. */
+#ifndef CONTROL_CONTROL_H
+#define CONTROL_CONTROL_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "run/run.h"
+#include "store/store.h"
+#include "vault/vault.h"
+
+struct control;
+
+struct control_service {
+    const char *name;
+    const char *target;
+    const char *secret;
+};
+
+struct control_options {
+    int listen_fd; /* a listening socket (taken); the roof bound it early so that a second daemon
+                      can't start */
+    const char *socket_path; /* for system.status */
+    const char *state_dir;
+    const char *version;
+    uint32_t max_connections; /* 0: 256 */
+    uint32_t max_requests;    /* in flight per connection; 0: 128 */
+    const struct control_service *services;
+    size_t service_count;
+    /* The web address of a run, written into OUT ("" when there is no web view). */
+    void (*web_url)(void *data, const char *run_id, struct buf *out);
+    /* system.shutdown was asked for. Runs from the loop after the reply was queued. */
+    void (*on_shutdown)(void *data);
+    void *data;
+};
+
+int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, struct store *store,
+                  struct vault *vault, const struct clock *clock,
+                  const struct control_options *options, struct error *err);
+/* Stops accepting, lets queued replies leave for at most a second, then DONE. */
+void control_close(struct control *control, void (*done)(void *data), void *data);
+size_t control_connections(const struct control *control);
+
+#endif

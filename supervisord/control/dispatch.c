@@ -1,0 +1,29 @@
+/* dispatch.c: which function serves which method. */
+#include "control/internal.h"
+
+static void (*const handlers[METHOD_COUNT])(struct request *request) = {
+    [METHOD_HELLO] = on_hello,
+    [METHOD_RUN_CREATE] = on_run_create,
+    [METHOD_RUN_GET] = on_run_get,
+    [METHOD_RUN_LIST] = on_run_list,
+    [METHOD_RUN_CANCEL] = on_run_cancel,
+    [METHOD_RUN_SEND] = on_run_send,
+    [METHOD_RUN_ANSWER] = on_run_answer,
+    [METHOD_RUN_EVENTS] = on_run_events,
+    [METHOD_RUN_DIFF] = on_run_diff,
+    [METHOD_RUN_EXEC] = on_run_exec,
+    [METHOD_SESSION_LIST] = on_session_list,
+    [METHOD_SESSION_DELETE] = on_session_delete,
+    [METHOD_SECRET_SET] = on_secret_set,
+    [METHOD_SECRET_LIST] = on_secret_list,
+    [METHOD_SECRET_DELETE] = on_secret_delete,
+    [METHOD_SERVICE_LIST] = on_service_list,
+    [METHOD_AUDIT_LIST] = on_audit_list,
+    [METHOD_SYSTEM_STATUS] = on_system_status,
+    [METHOD_SYSTEM_SHUTDOWN] = on_system_shutdown,
+};
+
+void dispatch(struct request *request)
+{
+    handlers[request->method](request);
+}

@@ -1,0 +1,155 @@
+/* internal.h: what the files of control/ share. Nobody else includes it. */
+#ifndef CONTROL_INTERNAL_H
+#define CONTROL_INTERNAL_H
+
+#include "common/json.h"
+#include "common/json_write.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "control/control.h"
+#include "io/io.h"
+#include "proto/frame.h"
+#include "proto/methods.h"
+
+struct conn;
+struct conn *conn_of(struct list *link);
+
+struct known_service {
+    char *name;
+    char *target;
+    char *secret; /* "" none */
+};
+
+struct control {
+    uv_loop_t *loop;
+    struct runs *runs;
+    struct store *store;
+    struct vault *vault;
+    const struct clock *clock;
+    char *socket_path;
+    char *state_dir;
+    char *version;
+    uint32_t max_requests;
+    struct known_service *services;
+    size_t service_count;
+    void (*web_url)(void *data, const char *run_id, struct buf *out);
+    void (*on_shutdown)(void *data);
+    void *data;                /* for both */
+    struct listener *listener; /* NULL once it closes */
+    struct list conns;         /* conn::link */
+    size_t conn_count;         /* whose memory is there */
+    uint64_t conn_number;      /* of the newest, for the log */
+    uint64_t started_mono_ms;
+    struct handles handles;
+    uv_timer_t sweep; /* ends connections that say no hello */
+    bool closing;
+    unsigned open_parts; /* listener, handles and connections, while they close */
+    void (*done)(void *data);
+    void *done_data;
+};
+
+/* conn.c: one client.
+ * ------------------------------------------------------------------------------------------- */
+
+/* Takes FD (closed also on failure). The peer has been checked. */
+int conn_start(struct control *control, int fd, struct error *err);
+/* No request of it lives after this; what is queued leaves within a second. */
+void conn_finish(struct conn *conn);
+void conn_sweep(struct conn *conn, uint64_t mono_ms); /* ends it when hello is overdue */
+void control_conn_gone(struct control *control);      /* conn.c tells control.c */
+/* The web address of a run, "" when there is no web view. */
+void control_web_url(struct control *control, const char *run_id, struct buf *out);
+
+/* A request in flight. It ends with exactly one of request_reply, request_fail and request_end,
+ * which free it, or when the client cancels it or goes away: then DROP, if a handler set it, gives
+ * the handler's own state back first. */
+struct request {
+    struct list link; /* conn::requests */
+    struct conn *conn;
+    struct control *control;
+    uint64_t id;
+    enum method method;
+    struct json_doc *doc; /* owns params */
+    const struct json_value *params;
+    const char *blob; /* METHOD_BLOB: valid while the handler runs */
+    size_t blob_len;
+    bool is_local_person; /* the peer said hello as "ctl" */
+    bool streaming;       /* replied, events may follow */
+
+    void *state; /* the handler's */
+    void (*drop)(struct request *request);
+    /* The connection's queue was over the high mark and is short again. May be NULL. */
+    void (*drain)(struct request *request);
+};
+
+/* Fills TARGET from the params. On failure the request has been answered and is gone: return at
+ * once. */
+int request_read(struct request *request, const struct json_field *fields, void *target);
+/* Each sends and frees the request; BODY holds one JSON object (NULL: {}). A body that doesn't fit
+ * is ERR_LIMIT to the client. */
+void request_reply(struct request *request, const struct buf *body);
+void request_fail(struct request *request, const struct error *err);
+void request_end(struct request *request, const struct buf *body);
+/* Sends the reply and keeps the request for events. */
+void request_reply_open(struct request *request, const struct buf *body);
+/* False when the connection's queue is over its high mark: stop sending until drain. */
+bool request_event(struct request *request, const struct buf *body);
+size_t request_queued(const struct request *request);
+
+/* The answer to hello: the connection serves from now on; or the request fails and the connection
+ * ends. */
+void conn_greeted(struct request *request, const char *role, const char *version);
+void conn_refuse(struct request *request, const struct error *err);
+
+/* dispatch.c
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+/* Runs the method's handler. The request may be gone when it returns. */
+void dispatch(struct request *request);
+
+/* on_run.c, on_get.c, on_stream.c, on_diff.c, on_session.c */
+void on_run_create(struct request *request);
+void on_run_get(struct request *request);
+void on_run_list(struct request *request);
+void on_run_cancel(struct request *request);
+void on_run_send(struct request *request);
+void on_run_answer(struct request *request);
+void on_run_events(struct request *request);
+void on_run_diff(struct request *request);
+void on_run_exec(struct request *request);
+void on_session_list(struct request *request);
+void on_session_delete(struct request *request);
+/* on_service.c */
+void on_secret_set(struct request *request);
+void on_secret_list(struct request *request);
+void on_secret_delete(struct request *request);
+void on_service_list(struct request *request);
+void on_audit_list(struct request *request);
+/* on_system.c */
+void on_hello(struct request *request);
+void on_system_status(struct request *request);
+void on_system_shutdown(struct request *request);
+
+/* What several handlers need of a run. on_run.c
+ * ------------------------------------------------------------------ */
+
+/* Fills CONTEXT for a run; the web address goes to WEB. Valid until the loop turns. */
+struct view_context;
+void run_context(struct control *control, const struct run_record *run, struct buf *web,
+                 struct view_context *context);
+/* ERR_INVALID naming runId, or ERR_NOT_FOUND. RUN is initialised by the caller and holds a copy
+ * afterwards. */
+int run_load_by_text(struct control *control, const char *text, struct run_record *run,
+                     struct error *err);
+int session_id_parse(const char *text, struct id *id, struct error *err);
+/* The run's state as a bit set for the store's filter: every state that users see as STATUS, or
+ * that has ended. */
+uint64_t states_of_status(int status);
+uint64_t states_ended(void);
+
+#define CONTROL_BODY_MAX (FRAME_JSON_MAX - 1024u) /* leaves room for the envelope */
+
+#endif

@@ -1,0 +1,216 @@
+/* on_get.c: run.get and run.cancel: a run's view, now or once it has changed. Waiting costs a
+ * subscription and a timer. */
+#include "control/internal.h"
+#include "control/view.h"
+#include "proto/msg_event.h"
+#include "proto/msg_run.h"
+
+#define STEPS 10
+#define STEPS_WINDOW 200 /* newest events among which steps are looked for */
+#define CANCEL_WAIT_MS 10000
+
+struct steps {
+    char *texts[STEPS]; /* a ring */
+    size_t count;
+};
+
+static bool keep_step(void *data, const struct event_record *event)
+{
+    struct steps *steps = data;
+    AUTO_BUF struct buf text = BUF_INIT(32u << 10);
+    char **slot = &steps->texts[steps->count % STEPS];
+
+    if (!view_is_step(event))
+        return true;
+    view_step(&text, event);
+    if (text.failed)
+        return true;
+    free(*slot);
+    *slot = buf_steal(&text);
+    steps->count++;
+    return true;
+}
+
+static void write_view(struct control *control, const struct run_record *run, struct buf *body)
+{
+    AUTO_BUF struct buf web = BUF_INIT(4096);
+    AUTO_BUF struct buf message = BUF_INIT(16u << 10);
+    uint64_t after = run->last_event > STEPS_WINDOW ? run->last_event - STEPS_WINDOW : 0;
+    struct error err = ERROR_INIT;
+    struct steps steps = { .count = 0 };
+    const char *ordered[STEPS];
+    size_t count;
+    struct view_context context;
+    struct run_view view;
+    struct json_writer writer;
+
+    if (store_event_each(control->store, &run->id, after, STEPS_WINDOW, keep_step, &steps, &err) <
+        0)
+        log_warn(run->id.text, "its newest steps can't be read: %s", err.text);
+    count = steps.count < STEPS ? steps.count : STEPS;
+    for (size_t i = 0; i < count; i++)
+        ordered[i] = steps.texts[(steps.count - count + i) % STEPS];
+    run_context(control, run, &web, &context);
+    view_fill(&view, run, &context, &message);
+    json_write_init(&writer, body);
+    run_view_write(&writer, &view, ordered, count);
+    for (size_t i = 0; i < STEPS; i++)
+        free(steps.texts[i]);
+}
+
+static void reply_view(struct request *request, const struct run_record *run)
+{
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+
+    write_view(request->control, run, &body);
+    request_reply(request, &body);
+}
+
+/* Waiting
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+enum wait_for { WAIT_FOR_END_OR_QUESTION, WAIT_FOR_END };
+
+struct wait {
+    struct request *request;
+    struct id run;
+    enum wait_for what;
+    struct run_subscription *subscription;
+    uv_timer_t timer;
+};
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void wait_finish(struct wait *wait)
+{
+    run_unsubscribe(STEAL(wait->subscription));
+    uv_close((uv_handle_t *)&wait->timer, on_timer_closed);
+}
+
+static void on_drop(struct request *request)
+{
+    wait_finish(request->state);
+}
+
+static bool is_reached(const struct run_record *run, enum wait_for what)
+{
+    if (run_ended(run))
+        return true;
+    return what == WAIT_FOR_END_OR_QUESTION && run_status_of(run) == RUN_STATUS_WAITING;
+}
+
+static void answer(struct wait *wait)
+{
+    struct request *request = wait->request;
+    struct error err = ERROR_INIT;
+    struct run_record run;
+
+    run_record_init(&run);
+    if (run_load(request->control->runs, &wait->run, &run, &err) < 0)
+        request_fail(request, &err); /* deleted meanwhile */
+    else
+        reply_view(request, &run);
+    run_record_finish(&run);
+    wait_finish(wait);
+}
+
+static void on_event(void *data, const struct event_record *event)
+{
+    struct wait *wait = data;
+    struct error err = ERROR_INIT;
+    struct run_record run;
+    bool reached;
+
+    if (wait->what == WAIT_FOR_END || event->kind != EVENT_KIND_STATE)
+        return;
+    run_record_init(&run);
+    reached = run_load(wait->request->control->runs, &wait->run, &run, &err) < 0 ||
+              is_reached(&run, wait->what);
+    run_record_finish(&run);
+    if (reached)
+        answer(wait);
+}
+
+static void on_ended(void *data, const struct run_record *run)
+{
+    struct wait *wait = data;
+
+    (void)run;
+    wait->subscription = NULL; /* it ends with this call */
+    answer(wait);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    answer(timer->data);
+}
+
+/* Replies at once when RUN is already there, else later. */
+static void reply_when(struct request *request, const struct run_record *run, enum wait_for what,
+                       uint64_t wait_ms)
+{
+    struct run_subscriber subscriber = { .on_event = on_event, .on_ended = on_ended };
+    struct error err = ERROR_INIT;
+    struct wait *wait;
+
+    if (wait_ms == 0 || is_reached(run, what)) {
+        reply_view(request, run);
+        return;
+    }
+    wait = NEW(struct wait);
+    wait->request = request;
+    wait->run = run->id;
+    wait->what = what;
+    subscriber.data = wait;
+    if (run_subscribe(&wait->subscription, request->control->runs, &run->id, run->last_event,
+                      &subscriber, &err) < 0) {
+        free(wait);
+        request_fail(request, &err);
+        return;
+    }
+    uv_timer_init(request->control->loop, &wait->timer);
+    wait->timer.data = wait;
+    uv_timer_start(&wait->timer, on_timeout, wait_ms, 0);
+    request->state = wait;
+    request->drop = on_drop;
+}
+
+void on_run_get(struct request *request)
+{
+    struct run_get_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct run_record run;
+
+    if (request_read(request, run_get_fields, &params) < 0)
+        return;
+    run_record_init(&run);
+    if (run_load_by_text(request->control, params.runId, &run, &err) < 0)
+        request_fail(request, &err);
+    else
+        reply_when(request, &run, WAIT_FOR_END_OR_QUESTION, (uint64_t)params.waitSeconds * 1000);
+    run_record_finish(&run);
+}
+
+void on_run_cancel(struct request *request)
+{
+    struct control *control = request->control;
+    struct run_id_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct run_record run;
+
+    if (request_read(request, run_id_fields, &params) < 0)
+        return;
+    run_record_init(&run);
+    /* Loaded again behind it: a queued run is over at once. */
+    if (run_load_by_text(control, params.runId, &run, &err) < 0 ||
+        run_cancel(control->runs, &run.id, &err) < 0 ||
+        run_load_by_text(control, params.runId, &run, &err) < 0)
+        request_fail(request, &err);
+    else
+        reply_when(request, &run, WAIT_FOR_END, CANCEL_WAIT_MS);
+    run_record_finish(&run);
+}

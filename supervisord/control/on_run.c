@@ -1,0 +1,245 @@
+/* on_run.c: run.create, run.list, run.answer, run.send. */
+#include "control/internal.h"
+#include "control/view.h"
+#include "proto/msg_run.h"
+
+void run_context(struct control *control, const struct run_record *run, struct buf *web,
+                 struct view_context *context)
+{
+    control_web_url(control, run->id.text, web);
+    *context = (struct view_context){
+        .now_ms = clock_wall_ms(control->clock),
+        .web_url = buf_text(web),
+        .current_step = run_ended(run) ? NULL : run_current_step(control->runs, &run->id),
+        .open_request = run_ended(run) ? NULL : run_open_request(control->runs, &run->id),
+    };
+}
+
+int run_load_by_text(struct control *control, const char *text, struct run_record *run,
+                     struct error *err)
+{
+    struct id id;
+
+    if (!id_parse(ID_KIND_RUN, text, &id))
+        return error_argument(err, "runId",
+                              "not a run's id; it looks like run_ and 26 letters and digits");
+    return run_load(control->runs, &id, run, err);
+}
+
+int session_id_parse(const char *text, struct id *id, struct error *err)
+{
+    if (id_parse(ID_KIND_SESSION, text, id))
+        return 0;
+    return error_argument(err, "sessionId",
+                          "not a session's id; it looks like ses_ and 26 letters and digits");
+}
+
+uint64_t states_of_status(int status)
+{
+    struct run_record run = { 0 };
+    uint64_t states = 0;
+
+    for (uint32_t state = 0; state < RUN_STATE_COUNT; state++) {
+        run.state = state;
+        if (run_status_of(&run) == status)
+            states |= UINT64_C(1) << state;
+    }
+    return states;
+}
+
+uint64_t states_ended(void)
+{
+    uint64_t states = 0;
+
+    for (int state = 0; state < RUN_STATE_COUNT; state++) {
+        if (run_state_final((enum run_state)state))
+            states |= UINT64_C(1) << state;
+    }
+    return states;
+}
+
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static void reply_created(struct request *request, const struct run_record *run)
+{
+    AUTO_BUF struct buf body = BUF_INIT(64u << 10);
+    AUTO_BUF struct buf web = BUF_INIT(4096);
+    AUTO_BUF struct buf message = BUF_INIT(16u << 10);
+    struct view_context context;
+    struct run_create_result result;
+    struct json_writer writer;
+
+    run_context(request->control, run, &web, &context);
+    view_created_message(&message, run, &context);
+    result = (struct run_create_result){ .runId = run->id.text,
+                                         .sessionId = run->session.text,
+                                         .status = run_status_of(run),
+                                         .webUiUrl = context.web_url,
+                                         .message = buf_text(&message) };
+    json_write_init(&writer, &body);
+    run_create_result_write(&writer, &result);
+    request_reply(request, &body);
+}
+
+void on_run_create(struct request *request)
+{
+    struct run_create_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct run_record run;
+    struct run_request wanted;
+
+    if (request_read(request, run_create_fields, &params) < 0)
+        return;
+    wanted = (struct run_request){
+        .task = params.task,
+        .repository = or_empty(params.repository),
+        .branch = or_empty(params.branch),
+        .session_id = or_empty(params.sessionId),
+        .model = or_empty(params.model),
+        .title = or_empty(params.title),
+        .agent = or_empty(params.agent),
+        .timeout_minutes = params.timeoutMinutes,
+        .idempotency_key = or_empty(params.idempotencyKey),
+        .local_caller = request->is_local_person,
+    };
+    run_record_init(&run);
+    if (run_create(request->control->runs, &wanted, &run, &err) < 0)
+        request_fail(request, &err);
+    else
+        reply_created(request, &run);
+    run_record_finish(&run);
+}
+
+/* run.list
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+struct run_page {
+    struct control *control;
+    struct json_writer writer;
+    uint32_t left;
+    struct id cursor;
+    bool more;
+};
+
+static bool write_item(void *data, const struct run_record *run)
+{
+    struct run_page *page = data;
+    AUTO_BUF struct buf web = BUF_INIT(4096);
+    AUTO_BUF struct buf message = BUF_INIT(16u << 10);
+    struct view_context context;
+    struct run_view view;
+
+    if (page->left == 0) {
+        page->more = true;
+        return false;
+    }
+    page->left--;
+    page->cursor = run->id;
+    run_context(page->control, run, &web, &context);
+    view_fill(&view, run, &context, &message);
+    run_list_item_write(&page->writer, &view);
+    return true;
+}
+
+static int parse_before(const char *before, struct id *cursor, struct store_run_filter *filter,
+                        struct error *err)
+{
+    if (before == NULL || before[0] == '\0')
+        return 0;
+    if (id_parse(ID_KIND_RUN, before, cursor)) {
+        filter->before = cursor;
+        return 0;
+    }
+    if (str_parse_u64(before, UINT64_C(1) << 53, &filter->before_ms) && filter->before_ms != 0)
+        return 0;
+    return error_argument(err, "before", "unix milliseconds, or the cursor of an earlier answer");
+}
+
+static int write_runs(struct request *request, const struct run_list_params *params,
+                      struct run_page *page, struct error *err)
+{
+    struct store_run_filter filter = { .limit = (size_t)params->limit + 1 };
+    struct id session;
+    struct id before;
+
+    if (params->sessionId != NULL) {
+        if (session_id_parse(params->sessionId, &session, err) < 0)
+            return -1;
+        filter.session = &session;
+    }
+    if (parse_before(params->before, &before, &filter, err) < 0)
+        return -1;
+    if (params->status != RUN_STATUS_COUNT)
+        filter.states = states_of_status(params->status);
+    return store_run_each(request->control->store, &filter, write_item, page, err);
+}
+
+void on_run_list(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    struct run_list_params params = { .status = RUN_STATUS_COUNT, .limit = 10 };
+    struct run_page page = { .control = request->control };
+    struct error err = ERROR_INIT;
+
+    if (request_read(request, run_list_fields, &params) < 0)
+        return;
+    page.left = params.limit;
+    json_write_init(&page.writer, &body);
+    json_write_object(&page.writer);
+    json_write_name(&page.writer, "runs");
+    json_write_array(&page.writer);
+    if (write_runs(request, &params, &page, &err) < 0) {
+        request_fail(request, &err);
+        return;
+    }
+    json_write_array_end(&page.writer);
+    json_member_bool(&page.writer, "hasMore", page.more);
+    json_member_string(&page.writer, "cursor", page.cursor.text);
+    json_write_object_end(&page.writer);
+    request_reply(request, &body);
+}
+
+/* run.answer, run.send
+ * --------------------------------------------------------------------------------------------- */
+
+void on_run_answer(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct run_answer_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct json_writer writer;
+    struct id id;
+
+    if (request_read(request, run_answer_fields, &params) < 0)
+        return;
+    if (!id_parse(ID_KIND_RUN, params.runId, &id))
+        error_argument(&err, "runId", "not a run's id");
+    else
+        run_answer(request->control->runs, &id, params.requestId, params.answer, &err);
+    if (err.code != ERR_NONE) {
+        request_fail(request, &err);
+        return;
+    }
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "runId", id.text);
+    json_member_string(&writer, "requestId", params.requestId);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
+}
+
+void on_run_send(struct request *request)
+{
+    struct run_send_params params = { 0 };
+    struct error err = ERROR_INIT;
+
+    if (request_read(request, run_send_fields, &params) < 0)
+        return;
+    error_set(&err, ERR_UNAVAILABLE, 0,
+              "steering a run comes with a later version; start a follow-up run with sessionId");
+    request_fail(request, &err);
+}

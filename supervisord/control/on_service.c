@@ -1,0 +1,186 @@
+/* on_service.c: secrets, services, audit. A secret's value comes as a blob and goes straight to the
+ * vault. */
+#include "control/internal.h"
+#include "proto/msg_service.h"
+
+static int check_name(const char *name, struct error *err)
+{
+    if (vault_name_valid(name))
+        return 0;
+    return error_argument(
+        err, "name",
+        "a secret's name is an upper-case letter, then upper-case letters, digits and _");
+}
+
+void on_secret_set(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct secret_name_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct json_writer writer;
+    bool replaced = false;
+
+    if (request_read(request, secret_name_fields, &params) < 0)
+        return;
+    if (check_name(params.name, &err) < 0 ||
+        vault_put(request->control->vault, params.name, request->blob, request->blob_len, &replaced,
+                  &err) < 0) {
+        request_fail(request, &err);
+        return;
+    }
+    log_info("control", "secret %s %s", params.name, replaced ? "replaced" : "stored");
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "name", params.name);
+    json_member_bool(&writer, "replaced", replaced);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
+}
+
+static void write_secret(void *data, const struct vault_entry *entry)
+{
+    struct secret_view view = { .name = entry->name,
+                                .source = entry->source,
+                                .updatedAt = entry->updated_ms };
+
+    secret_view_write(data, &view);
+}
+
+static const struct json_field no_fields[] = { JSON_FIELD_LAST };
+
+void on_secret_list(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    struct json_writer writer;
+
+    if (request_read(request, no_fields, NULL) < 0)
+        return;
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_write_name(&writer, "secrets");
+    json_write_array(&writer);
+    vault_each(request->control->vault, write_secret, &writer);
+    json_write_array_end(&writer);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
+}
+
+void on_secret_delete(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct secret_name_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct json_writer writer;
+
+    if (request_read(request, secret_name_fields, &params) < 0)
+        return;
+    if (check_name(params.name, &err) < 0 ||
+        vault_delete(request->control->vault, params.name, &err) < 0) {
+        request_fail(request, &err);
+        return;
+    }
+    log_info("control", "secret %s deleted", params.name);
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "name", params.name);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
+}
+
+void on_service_list(struct request *request)
+{
+    struct control *control = request->control;
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    struct json_writer writer;
+
+    if (request_read(request, no_fields, NULL) < 0)
+        return;
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_write_name(&writer, "services");
+    json_write_array(&writer);
+    for (size_t i = 0; i < control->service_count; i++) {
+        const struct known_service *service = &control->services[i];
+        struct service_view view = {
+            .name = service->name,
+            .target = service->target,
+            .secret = service->secret,
+            .secretPresent =
+                service->secret[0] == '\0' || vault_has(control->vault, service->secret),
+        };
+
+        service_view_write(&writer, &view);
+    }
+    json_write_array_end(&writer);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
+}
+
+struct audit_page {
+    struct json_writer writer;
+    uint32_t left;
+    uint64_t cursor;
+    bool more;
+};
+
+static bool write_audit(void *data, const struct audit_record *audit)
+{
+    static const char *const verdicts[] = { "allow", "deny", "error" };
+    struct audit_page *page = data;
+    struct audit_view view = {
+        .number = audit->number,
+        .time = audit->time_ms,
+        .runId = audit->run.text,
+        .service = audit->service,
+        .method = audit->method,
+        .host = audit->host,
+        .path = audit->path,
+        .verdict = audit->verdict < ARRAY_LEN(verdicts) ? verdicts[audit->verdict] : "error",
+        .reason = audit->reason,
+        .status = audit->status,
+        .requestBytes = audit->request_bytes,
+        .responseBytes = audit->response_bytes,
+        .milliseconds = audit->milliseconds,
+    };
+
+    if (page->left == 0) {
+        page->more = true;
+        return false;
+    }
+    page->left--;
+    page->cursor = audit->number;
+    audit_view_write(&page->writer, &view);
+    return true;
+}
+
+void on_audit_list(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    struct audit_list_params params = { .limit = 100 };
+    struct error err = ERROR_INIT;
+    struct audit_page page = { .more = false };
+    struct id run;
+
+    if (request_read(request, audit_list_fields, &params) < 0)
+        return;
+    if (params.runId != NULL && !id_parse(ID_KIND_RUN, params.runId, &run)) {
+        error_argument(&err, "runId", "not a run's id");
+        request_fail(request, &err);
+        return;
+    }
+    page.left = params.limit;
+    json_write_init(&page.writer, &body);
+    json_write_object(&page.writer);
+    json_write_name(&page.writer, "records");
+    json_write_array(&page.writer);
+    if (store_audit_each(request->control->store, params.runId != NULL ? &run : NULL, params.before,
+                         (size_t)params.limit + 1, write_audit, &page, &err) < 0) {
+        request_fail(request, &err);
+        return;
+    }
+    json_write_array_end(&page.writer);
+    json_member_bool(&page.writer, "hasMore", page.more);
+    json_member_u64(&page.writer, "cursor", page.cursor);
+    json_write_object_end(&page.writer);
+    request_reply(request, &body);
+}

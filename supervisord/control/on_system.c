@@ -1,0 +1,109 @@
+/* on_system.c: hello, system.status, system.shutdown. */
+#include <unistd.h>
+
+#include "control/internal.h"
+#include "proto/msg_run.h"
+#include "proto/msg_system.h"
+#include "proto/version.h"
+
+void on_hello(struct request *request)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct hello_params params = { 0 };
+    struct hello_result result = { .protocol = PROTO_VERSION,
+                                   .pid = (uint64_t)getpid(),
+                                   .version = request->control->version };
+    struct error err = ERROR_INIT;
+    struct json_writer writer;
+
+    if (json_read(request->params, hello_params_fields, JSON_STRICT, &params, &err) < 0) {
+        conn_refuse(request, &err);
+        return;
+    }
+    if (params.protocol != PROTO_VERSION) {
+        error_set(&err, ERR_CONFLICT, 0,
+                  "the supervisor (%s) speaks protocol %d, this client (%s) speaks %u; restart the "
+                  "older one",
+                  request->control->version, PROTO_VERSION,
+                  params.version != NULL ? params.version : "?", (unsigned)params.protocol);
+        conn_refuse(request, &err);
+        return;
+    }
+    conn_greeted(request, hello_roles[params.role], params.version != NULL ? params.version : "");
+    json_write_init(&writer, &body);
+    hello_result_write(&writer, &result);
+    request_reply(request, &body);
+}
+
+/* The store counts by finer states. */
+static int count_by_status(struct control *control, uint64_t counts[RUN_STATUS_COUNT],
+                           struct error *err)
+{
+    uint64_t states[RUN_STATE_COUNT] = { 0 };
+    struct run_record run = { 0 };
+
+    if (store_run_counts(control->store, states, RUN_STATE_COUNT, err) < 0)
+        return -1;
+    for (uint32_t state = 0; state < RUN_STATE_COUNT; state++) {
+        run.state = state;
+        counts[run_status_of(&run)] += states[state];
+    }
+    return 0;
+}
+
+/* The view's own address is what stands before a run's path. */
+static void web_root(struct control *control, struct buf *out)
+{
+    AUTO_BUF struct buf url = BUF_INIT(4096);
+    const char *end;
+
+    control_web_url(control, "", &url);
+    end = strstr(buf_text(&url), "/runs/");
+    buf_append(out, buf_text(&url), end != NULL ? (size_t)(end - buf_text(&url)) : url.len);
+}
+
+void on_system_status(struct request *request)
+{
+    struct control *control = request->control;
+    AUTO_BUF struct buf body = BUF_INIT(64u << 10);
+    AUTO_BUF struct buf web = BUF_INIT(4096);
+    uint64_t counts[RUN_STATUS_COUNT] = { 0 };
+    struct error err = ERROR_INIT;
+    struct json_writer writer;
+    struct system_status status = {
+        .version = control->version,
+        .pid = (uint64_t)getpid(),
+        .uptimeSeconds = (clock_mono_ms(control->clock) - control->started_mono_ms) / 1000,
+        .socket = control->socket_path,
+        .state = control->state_dir,
+        .runs_by_status = counts,
+        .connections = control_connections(control),
+    };
+    static const struct json_field no_fields[] = { JSON_FIELD_LAST };
+
+    if (request_read(request, no_fields, &status) < 0)
+        return;
+    if (count_by_status(control, counts, &err) < 0 ||
+        store_session_count(control->store, &status.sessions, &err) < 0) {
+        request_fail(request, &err);
+        return;
+    }
+    web_root(control, &web);
+    status.webUrl = buf_text(&web);
+    json_write_init(&writer, &body);
+    system_status_write(&writer, &status);
+    request_reply(request, &body);
+}
+
+void on_system_shutdown(struct request *request)
+{
+    struct control *control = request->control;
+    static const struct json_field no_fields[] = { JSON_FIELD_LAST };
+
+    if (request_read(request, no_fields, NULL) < 0)
+        return;
+    log_info("control", "a client asked for the end");
+    request_reply(request, NULL);
+    if (control->on_shutdown != NULL)
+        control->on_shutdown(control->data);
+}

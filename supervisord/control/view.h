@@ -1,0 +1,40 @@
+/* view.h: a run as clients see it: the record and what is known beside it become the socket's view,
+ * with a sentence that tells a person or a model where the run stands and what to do next. Pure. */
+#ifndef CONTROL_VIEW_H
+#define CONTROL_VIEW_H
+
+#include "common/buf.h"
+#include "proto/msg_run.h"
+#include "store/store.h"
+
+/* What the record doesn't hold; strings are borrowed. */
+struct view_context {
+    uint64_t now_ms;          /* wall clock */
+    const char *web_url;      /* "" none */
+    const char *current_step; /* "bash: make test", or NULL */
+    const char *open_request; /* while waiting: {"requestId","kind","text",…} as text, or NULL */
+};
+
+/* Fills VIEW; its strings are borrowed from RUN, CONTEXT and MESSAGE, which gets the sentence. */
+void view_fill(struct run_view *view, const struct run_record *run,
+               const struct view_context *context, struct buf *message);
+void view_message(struct buf *out, const struct run_record *run,
+                  const struct view_context *context);
+/* What run.create says: the run goes on by itself, and how to ask for it. */
+void view_created_message(struct buf *out, const struct run_record *run,
+                          const struct view_context *context);
+
+/* "850 ms", "12 s", "3 m 12 s", "2 h 5 m". */
+void view_duration(struct buf *out, uint64_t milliseconds);
+
+/* Cut to its first CODE_POINTS, with "…" when something was cut. */
+void view_excerpt(struct buf *out, const char *text, size_t code_points);
+
+/* An event as the steps of a view show it: one JSON object with short text, and data only where a
+ * request is open. */
+void view_step(struct buf *out, const struct event_record *event);
+bool view_is_step(const struct event_record *event);
+/* An event as run.events sends it. */
+void view_event(struct json_writer *writer, const struct event_record *event);
+
+#endif

@@ -1,0 +1,156 @@
+#include "ctl/args.h"
+
+#include "common/mem.h"
+#include "common/str.h"
+
+enum value_kind { VALUE_NONE, VALUE_TEXT, VALUE_NUMBER };
+
+static const struct option {
+    const char *name;
+    char letter; /* 0: none */
+    enum value_kind kind;
+    const char *value;
+    const char *help;
+} options[ARGS_OPTION_COUNT] = {
+    [ARGS_AFTER] = { "after", 0, VALUE_NUMBER, "N", "only events with a greater number" },
+    [ARGS_AGENT] = { "agent", 0, VALUE_TEXT, "NAME", "coding agent instead of the default one" },
+    [ARGS_BEFORE] = { "before", 0, VALUE_TEXT, "CURSOR",
+                      "what is older: the cursor of the last answer" },
+    [ARGS_BRANCH] = { "branch", 'b', VALUE_TEXT, "NAME", "branch to start from" },
+    [ARGS_FOLLOW] = { "follow", 'f', VALUE_NONE, NULL, "go on until the run has ended" },
+    [ARGS_HELP] = { "help", 'h', VALUE_NONE, NULL, "print this help" },
+    [ARGS_JSON] = { "json", 0, VALUE_NONE, NULL, "print JSON" },
+    [ARGS_KEY] = { "key", 0, VALUE_TEXT, "KEY",
+                   "idempotency key: the same key gives the same run" },
+    [ARGS_LIMIT] = { "limit", 'n', VALUE_NUMBER, "N", "at most so many" },
+    [ARGS_MAX_BYTES] = { "max-bytes", 0, VALUE_NUMBER, "N", "cut the diff after so many bytes" },
+    [ARGS_MODEL] = { "model", 'm', VALUE_TEXT, "NAME", "model as provider/name" },
+    [ARGS_NO_REPO] = { "no-repo", 0, VALUE_NONE, NULL,
+                       "start in an empty folder, also inside a git checkout" },
+    [ARGS_PATH] = { "path", 'p', VALUE_TEXT, "PATH", "only files at or below it" },
+    [ARGS_REPO] = { "repo", 'r', VALUE_TEXT, "URL|DIR",
+                    "repository; default: the git checkout around the current folder" },
+    [ARGS_SESSION] = { "session", 's', VALUE_TEXT, "SESSION", "this session" },
+    [ARGS_STAT] = { "stat", 0, VALUE_NONE, NULL, "only the list of files" },
+    [ARGS_STATUS] = { "status", 0, VALUE_TEXT, "STATUS", "only runs with this status" },
+    [ARGS_TIMEOUT] = { "timeout", 't', VALUE_NUMBER, "MINUTES", "stop the run after so long" },
+    [ARGS_TITLE] = { "title", 0, VALUE_TEXT, "TITLE", "title for lists" },
+    [ARGS_TRACE] = { "trace", 0, VALUE_NONE, NULL,
+                     "print the frames sent (>) and received (<) to stderr" },
+    [ARGS_WAIT] = { "wait", 'w', VALUE_NONE, NULL, "wait for the end" },
+};
+
+static bool name_is(const char *name, const char *word, size_t len)
+{
+    return strlen(name) == len && memcmp(name, word, len) == 0;
+}
+
+/* "--name", "--name=value" or "-x". ARGS_OPTION_COUNT: unknown. */
+static enum args_option find_option(const char *word)
+{
+    for (int i = 0; i < ARGS_OPTION_COUNT; i++) {
+        if (word[1] == '-' && name_is(options[i].name, word + 2, strcspn(word + 2, "=")))
+            return (enum args_option)i;
+        if (word[1] != '-' && options[i].letter != '\0' && word[1] == options[i].letter &&
+            word[2] == '\0')
+            return (enum args_option)i;
+    }
+    return ARGS_OPTION_COUNT;
+}
+
+static int set_value(struct args *args, enum args_option option, const char *value,
+                     struct error *err)
+{
+    args->text[option] = value;
+    if (options[option].kind == VALUE_NUMBER &&
+        !str_parse_u64(value, UINT64_C(1) << 53, &args->number[option]))
+        return error_set(err, ERR_INVALID, 0, "--%s wants a number, not \"%s\"",
+                         options[option].name, value);
+    return 0;
+}
+
+/* Returns how many words were used. */
+static int take_option(struct args *args, int left, char *const *argv, unsigned allowed,
+                       struct error *err)
+{
+    const char *word = argv[0];
+    const char *inline_value = word[1] == '-' ? strchr(word, '=') : NULL;
+    enum args_option option = find_option(word);
+
+    if (option == ARGS_OPTION_COUNT)
+        return error_set(err, ERR_INVALID, 0, "there is no option %s", word);
+    if ((allowed & ARGS_BIT(option)) == 0)
+        return error_set(err, ERR_INVALID, 0, "--%s has no meaning here", options[option].name);
+    args->has[option] = true;
+    if (options[option].kind == VALUE_NONE) {
+        if (inline_value != NULL)
+            return error_set(err, ERR_INVALID, 0, "--%s takes no value", options[option].name);
+        return 1;
+    }
+    if (inline_value != NULL)
+        return set_value(args, option, inline_value + 1, err) < 0 ? -1 : 1;
+    if (left < 2)
+        return error_set(err, ERR_INVALID, 0, "--%s wants a value", options[option].name);
+    return set_value(args, option, argv[1], err) < 0 ? -1 : 2;
+}
+
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0'; /* "-" alone means standard input */
+}
+
+int args_parse(struct args *args, int argc, char *const *argv, const struct args_rules *rules,
+               struct error *err)
+{
+    bool raw = false;
+
+    free(args->words);
+    args->words = mem_new_zero((size_t)argc + 1, sizeof(*args->words));
+    args->word_count = 0;
+    for (int i = 0; i < argc;) {
+        int used = 1;
+
+        if (!raw && str_equal(argv[i], "--")) {
+            raw = true;
+        } else if (!raw && is_option(argv[i])) {
+            used = take_option(args, argc - i, argv + i, rules->allowed, err);
+            if (used < 0)
+                return -1;
+        } else {
+            args->words[args->word_count++] = argv[i];
+            if (rules->raw_after != 0 && args->word_count > rules->raw_after)
+                raw = true;
+        }
+        i += used;
+    }
+    if (args->has[ARGS_HELP])
+        return 0;
+    if (args->word_count < rules->min_words)
+        return error_set(err, ERR_INVALID, 0, "something is missing");
+    if (args->word_count > rules->max_words)
+        return error_set(err, ERR_INVALID, 0, "too many words from \"%s\" on",
+                         args->words[rules->max_words]);
+    return 0;
+}
+
+void args_finish(struct args *args)
+{
+    free(args->words);
+    args->words = NULL;
+    args->word_count = 0;
+}
+
+void args_print_options(FILE *out, unsigned allowed)
+{
+    for (int i = 0; i < ARGS_OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        char left[48];
+
+        if ((allowed & ARGS_BIT(i)) == 0)
+            continue;
+        snprintf(left, sizeof(left), "%c%c%s--%s%s%s", option->letter ? '-' : ' ',
+                 option->letter ? option->letter : ' ', option->letter ? ", " : "  ", option->name,
+                 option->value ? " " : "", option->value ? option->value : "");
+        fprintf(out, "  %-24s %s\n", left, option->help);
+    }
+}

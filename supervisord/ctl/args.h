@@ -1,0 +1,63 @@
+/* args.h: the words of a command line, taken apart by one table of options. Pure. */
+#ifndef CTL_ARGS_H
+#define CTL_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/error.h"
+
+enum args_option {
+    ARGS_AFTER,
+    ARGS_AGENT,
+    ARGS_BEFORE,
+    ARGS_BRANCH,
+    ARGS_FOLLOW,
+    ARGS_HELP,
+    ARGS_JSON,
+    ARGS_KEY,
+    ARGS_LIMIT,
+    ARGS_MAX_BYTES,
+    ARGS_MODEL,
+    ARGS_NO_REPO,
+    ARGS_PATH,
+    ARGS_REPO,
+    ARGS_SESSION,
+    ARGS_STAT,
+    ARGS_STATUS,
+    ARGS_TIMEOUT,
+    ARGS_TITLE,
+    ARGS_TRACE,
+    ARGS_WAIT,
+    ARGS_OPTION_COUNT
+};
+
+#define ARGS_BIT(option) (1u << (option))
+
+struct args {
+    bool has[ARGS_OPTION_COUNT];
+    const char *text[ARGS_OPTION_COUNT]; /* borrowed from argv; NULL unless given */
+    uint64_t number[ARGS_OPTION_COUNT];
+    const char **words; /* heap array, strings borrowed; ends with NULL */
+    size_t word_count;
+};
+
+struct args_rules {
+    unsigned allowed; /* ARGS_BIT of each option */
+    size_t min_words;
+    size_t max_words;
+    size_t raw_after; /* once so many words were read, the rest is taken as it is; 0: never */
+};
+
+/* ARGV[0] is the first word to look at. What stands in ARGS already (options before the command) is
+ * kept. ERR_INVALID in plain words. */
+int args_parse(struct args *args, int argc, char *const *argv, const struct args_rules *rules,
+               struct error *err);
+void args_finish(struct args *args);
+
+/* One line an option, as --help shows it. */
+void args_print_options(FILE *out, unsigned allowed);
+
+#endif

@@ -1,0 +1,227 @@
+#include "ctl/commands.h"
+
+#include "common/mem.h"
+#include "common/str.h"
+
+#define COMMON (ARGS_BIT(ARGS_HELP) | ARGS_BIT(ARGS_JSON) | ARGS_BIT(ARGS_TRACE))
+#define CREATE                                                                                     \
+    (ARGS_BIT(ARGS_WAIT) | ARGS_BIT(ARGS_REPO) | ARGS_BIT(ARGS_NO_REPO) | ARGS_BIT(ARGS_BRANCH) |  \
+     ARGS_BIT(ARGS_SESSION) | ARGS_BIT(ARGS_MODEL) | ARGS_BIT(ARGS_TITLE) | ARGS_BIT(ARGS_AGENT) | \
+     ARGS_BIT(ARGS_TIMEOUT) | ARGS_BIT(ARGS_KEY))
+#define ANY_WORDS 100000
+
+static const struct ctl_command commands[] = {
+    { "status",
+      "",
+      "is the supervisor running, and how",
+      NULL,
+      { COMMON, 0, 0, 0 },
+      SESSION_DONT_START,
+      CONNECT_FIRST,
+      cmd_status },
+    { "run",
+      "[OPTIONS] TASK|-",
+      "give a task to a coding agent",
+      "TASK is one word to the shell: quote it; - reads it from standard input. Without --repo, "
+      "--no-repo and --session the\n"
+      "git checkout around the current folder is used. Without --wait the run's id is printed and "
+      "the run goes on by itself.",
+      { COMMON | CREATE, 1, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_run },
+    { "get",
+      "RUN",
+      "state and result of a run",
+      "RUN is a run's id, or \"last\" for the newest one.",
+      { COMMON | ARGS_BIT(ARGS_WAIT), 1, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_get },
+    { "list",
+      "",
+      "runs, newest first",
+      NULL,
+      { COMMON | ARGS_BIT(ARGS_STATUS) | ARGS_BIT(ARGS_SESSION) | ARGS_BIT(ARGS_LIMIT) |
+            ARGS_BIT(ARGS_BEFORE),
+        0, 0, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_list },
+    { "logs",
+      "RUN",
+      "what happened in a run",
+      "With --json -f each event is printed as one line of JSON.",
+      { COMMON | ARGS_BIT(ARGS_FOLLOW) | ARGS_BIT(ARGS_AFTER) | ARGS_BIT(ARGS_LIMIT), 1, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_logs },
+    { "diff",
+      "RUN|SESSION",
+      "what a run changed, as a unified diff",
+      "To another program the diff goes as it is: sandboxctl diff last | git apply",
+      { COMMON | ARGS_BIT(ARGS_PATH) | ARGS_BIT(ARGS_MAX_BYTES) | ARGS_BIT(ARGS_STAT), 1, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_diff },
+    { "cancel",
+      "RUN",
+      "stop a run; its work is kept",
+      NULL,
+      { COMMON, 1, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_cancel },
+    { "send",
+      "RUN|SESSION MESSAGE",
+      "send a message to a run or a session",
+      NULL,
+      { COMMON, 2, 2, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_send },
+    { "answer",
+      "RUN [REQUEST] ANSWER",
+      "answer a question or a permission request",
+      "REQUEST may be left out: the one that is open is meant then.",
+      { COMMON, 2, 3, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_answer },
+    { "sessions",
+      "",
+      "sessions, newest first",
+      NULL,
+      { COMMON | ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_BEFORE), 0, 0, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_sessions },
+    { "rm",
+      "SESSION",
+      "delete a session with its workspace and runs",
+      NULL,
+      { COMMON, 1, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_rm },
+    { "exec",
+      "RUN [--] COMMAND...",
+      "run a command in the sandbox of a live run",
+      "Ends with the command's own exit code. Its input is empty.",
+      { COMMON, 2, ANY_WORDS, 1 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_exec },
+    { "secret",
+      "set NAME | list | rm NAME",
+      "credentials that the proxy puts into requests",
+      "set reads the value from standard input, or asks for it without showing it. It is never an "
+      "argument.",
+      { COMMON, 1, 2, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_secret },
+    { "services",
+      "",
+      "upstreams that the proxy knows",
+      NULL,
+      { COMMON, 0, 0, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_services },
+    { "audit",
+      "[RUN]",
+      "what the proxy let through and refused, newest first",
+      NULL,
+      { COMMON | ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_BEFORE), 0, 1, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_audit },
+    { "doctor",
+      "",
+      "what works here, and what to do about what doesn't",
+      NULL,
+      { COMMON, 0, 0, 0 },
+      SESSION_DONT_START,
+      CONNECT_ITSELF,
+      cmd_doctor },
+    { "call",
+      "METHOD [JSON]",
+      "send a raw request to the supervisor",
+      "METHOD and its parameters are described in docs/protocol.md. secret.set reads its blob from "
+      "standard input.",
+      { COMMON, 1, 2, 0 },
+      SESSION_DONT_START,
+      CONNECT_FIRST,
+      cmd_call },
+    { "stop",
+      "",
+      "stop the supervisor",
+      "Live runs go on in their sandboxes until it is back.",
+      { COMMON, 0, 0, 0 },
+      SESSION_DONT_START,
+      CONNECT_FIRST,
+      cmd_stop },
+};
+
+const struct ctl_command *command_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if (str_equal(commands[i].name, name))
+            return &commands[i];
+    }
+    return NULL;
+}
+
+void commands_print_help(FILE *out)
+{
+    fputs("usage: sandboxctl [--json] [--trace] COMMAND ...\n\n", out);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    fputs("\nsandboxctl COMMAND --help tells more; --version prints the version.\n"
+          "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no supervisor, 4 not found, 5 refused.\n",
+          out);
+}
+
+void command_print_help(const struct ctl_command *command, FILE *out)
+{
+    fprintf(out, "usage: sandboxctl %s%s%s\n\n%s\n", command->name,
+            command->words[0] != '\0' ? " " : "", command->words, command->help);
+    if (command->more != NULL)
+        fprintf(out, "\n%s\n", command->more);
+    fputc('\n', out);
+    args_print_options(out, command->rules.allowed);
+}
+
+static int run_connected(const struct ctl_command *command, struct session *session,
+                         struct error *err)
+{
+    int code;
+
+    if (command->connect == CONNECT_FIRST && session_connect(session, command->start, err) < 0)
+        return -1;
+    code = command->run(session, err);
+    session_disconnect(session);
+    return code;
+}
+
+int command_run(const struct ctl_command *command, struct session *session, int argc,
+                char *const *argv)
+{
+    struct error err = ERROR_INIT;
+    int code;
+
+    if (args_parse(&session->args, argc, argv, &command->rules, &err) < 0) {
+        session->json = session->args.has[ARGS_JSON];
+        session_fail(session, &err);
+        fprintf(stderr, "usage: sandboxctl %s %s\n", command->name, command->words);
+        return EXIT_USAGE;
+    }
+    session->json = session->args.has[ARGS_JSON];
+    if (session->args.has[ARGS_HELP]) {
+        command_print_help(command, stdout);
+        return EXIT_DONE;
+    }
+    code = run_connected(command, session, &err);
+    return err.code != ERR_NONE ? session_fail(session, &err) : code;
+}

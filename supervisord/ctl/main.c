@@ -1,0 +1,57 @@
+/* main.c: sandboxctl, the supervisor's command line. */
+#include <unistd.h>
+
+#include "common/str.h"
+#include "ctl/commands.h"
+
+static int run(struct session *session, int argc, char **argv)
+{
+    static const struct args_rules rules = { .allowed = ARGS_BIT(ARGS_JSON) | ARGS_BIT(ARGS_TRACE) |
+                                                        ARGS_BIT(ARGS_HELP) };
+    const struct ctl_command *command;
+    struct error err = ERROR_INIT;
+    int at = 1;
+
+    if (argc > 1 && (str_equal(argv[1], "--version") || str_equal(argv[1], "-V"))) {
+        printf("sandboxctl %s\n", SANDBOX_VERSION);
+        return EXIT_DONE;
+    }
+    while (at < argc && argv[at][0] == '-')
+        at++;
+    if (args_parse(&session->args, at - 1, argv + 1, &rules, &err) < 0)
+        return session_fail(session, &err);
+    if (session->args.has[ARGS_HELP] || (at < argc && str_equal(argv[at], "help"))) {
+        commands_print_help(stdout);
+        return EXIT_DONE;
+    }
+    if (at == argc) {
+        commands_print_help(stderr);
+        return EXIT_USAGE;
+    }
+    command = command_find(argv[at]);
+    if (command == NULL) {
+        fprintf(stderr, "sandboxctl: there is no command %s; see sandboxctl --help\n", argv[at]);
+        return EXIT_USAGE;
+    }
+    return command_run(command, session, argc - at - 1, argv + at + 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct session session = { .client = NULL };
+    struct error err = ERROR_INIT;
+    int code;
+
+    session.out_terminal = isatty(STDOUT_FILENO) == 1;
+    session.err_terminal = isatty(STDERR_FILENO) == 1;
+    if (paths_init(&session.paths, &err) < 0)
+        return session_fail(&session, &err);
+    code = run(&session, argc, argv);
+    args_finish(&session.args);
+    paths_finish(&session.paths);
+    if (fflush(stdout) != 0 && code == EXIT_DONE) {
+        perror("sandboxctl: standard output");
+        code = EXIT_FAILED;
+    }
+    return code;
+}

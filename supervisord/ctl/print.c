@@ -1,0 +1,563 @@
+#include "ctl/print.h"
+
+#include <time.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+
+#define LINE_MAX_BYTES 100000
+
+static const char *text_of(const struct json_value *object, const char *name)
+{
+    const char *text = json_string(json_get(object, name));
+
+    return text != NULL ? text : "";
+}
+
+static uint64_t number_of(const struct json_value *object, const char *name)
+{
+    return json_u64(json_get(object, name), 0);
+}
+
+void print_line(struct buf *out, const char *text, size_t max_bytes)
+{
+    str_append_escaped(out, text, strlen(text), max_bytes);
+}
+
+/* One line without its end; tabs stay. */
+static void append_line(struct buf *out, const char *text, size_t len)
+{
+    while (len > 0) {
+        const char *tab = memchr(text, '\t', len);
+        size_t part = tab != NULL ? (size_t)(tab - text) : len;
+
+        str_append_escaped(out, text, part, LINE_MAX_BYTES);
+        if (tab == NULL)
+            return;
+        buf_append_char(out, '\t');
+        text += part + 1;
+        len -= part + 1;
+    }
+}
+
+void print_text(struct buf *out, const char *text, const char *indent)
+{
+    size_t len = strlen(text);
+
+    while (len > 0) {
+        const char *end = memchr(text, '\n', len);
+        size_t line = end != NULL ? (size_t)(end - text) : len;
+        size_t shown = line > 0 && text[line - 1] == '\r' ? line - 1 : line;
+
+        append_line(out, text, shown);
+        buf_append_char(out, '\n');
+        text += line + (end != NULL);
+        len -= line + (end != NULL);
+        if (len > 0)
+            buf_append_str(out, indent);
+    }
+}
+
+void print_duration(struct buf *out, uint64_t milliseconds)
+{
+    unsigned long long s = milliseconds / 1000;
+
+    if (s == 0)
+        buf_printf(out, "%llu ms", (unsigned long long)milliseconds);
+    else if (s < 60)
+        buf_printf(out, "%llu s", s);
+    else if (s < 3600)
+        buf_printf(out, "%llu m %llu s", s / 60, s % 60);
+    else if (s < 86400)
+        buf_printf(out, "%llu h %llu m", s / 3600, s / 60 % 60);
+    else
+        buf_printf(out, "%llu d %llu h", s / 86400, s / 3600 % 24);
+}
+
+static void local_time(uint64_t wall_ms, struct tm *tm)
+{
+    time_t seconds = (time_t)(wall_ms / 1000);
+
+    memset(tm, 0, sizeof(*tm));
+    localtime_r(&seconds, tm);
+}
+
+void print_time_of_day(struct buf *out, uint64_t wall_ms)
+{
+    struct tm tm;
+    char text[16];
+
+    local_time(wall_ms, &tm);
+    strftime(text, sizeof(text), "%H:%M:%S", &tm);
+    buf_append_str(out, text);
+}
+
+static void append_date(struct buf *out, uint64_t wall_ms)
+{
+    struct tm tm;
+    char text[16];
+
+    local_time(wall_ms, &tm);
+    strftime(text, sizeof(text), "%m-%d ", &tm);
+    buf_append_str(out, text);
+    print_time_of_day(out, wall_ms);
+}
+
+/* Tables
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+#define CELL_MAX 60 /* code points */
+
+static char *make_cell(const char *text, size_t max)
+{
+    AUTO_BUF struct buf cell = BUF_INIT(8192);
+    size_t at = 0;
+
+    str_append_escaped(&cell, text, strlen(text), 4096);
+    for (size_t points = 0; at < cell.len; points++) {
+        size_t step = str_utf8_step(cell.data + at, cell.len - at, NULL);
+
+        if (points + 1 == max && at + (step != 0 ? step : 1) < cell.len)
+            return mem_printf("%.*s…", (int)at, cell.data);
+        at += step != 0 ? step : 1;
+    }
+    return mem_strdup(buf_text(&cell));
+}
+
+void table_init(struct table *table, size_t columns, const char *const *heads)
+{
+    BUG_ON(columns == 0 || columns > TABLE_COLUMNS_MAX);
+    memset(table, 0, sizeof(*table));
+    table->columns = columns;
+    table->max_width = CELL_MAX;
+    table_add(table, heads);
+}
+
+void table_add(struct table *table, const char *const *cells)
+{
+    if (table->rows == table->cap) {
+        size_t cap = table->cap != 0 ? table->cap * 2 : 16;
+        char **grown = mem_new_zero(cap * table->columns, sizeof(*grown));
+
+        if (table->rows != 0)
+            memcpy(grown, table->cells, table->rows * table->columns * sizeof(*grown));
+        free(table->cells);
+        table->cells = grown;
+        table->cap = cap;
+    }
+    for (size_t i = 0; i < table->columns; i++)
+        table->cells[table->rows * table->columns + i] =
+            make_cell(cells[i] != NULL ? cells[i] : "", table->max_width);
+    table->rows++;
+}
+
+void table_print(const struct table *table, struct buf *out)
+{
+    size_t widths[TABLE_COLUMNS_MAX] = { 0 };
+
+    for (size_t i = 0; i < table->rows * table->columns; i++) {
+        size_t width = str_utf8_length(table->cells[i]);
+
+        if (width > widths[i % table->columns])
+            widths[i % table->columns] = width;
+    }
+    for (size_t row = 0; row < table->rows; row++) {
+        size_t owed = 0; /* spaces that only come when more text follows */
+
+        for (size_t i = 0; i < table->columns; i++) {
+            const char *cell = table->cells[row * table->columns + i];
+
+            if (cell[0] != '\0') {
+                buf_printf(out, "%*s%s", (int)owed, "", cell);
+                owed = 0;
+            }
+            owed += widths[i] - str_utf8_length(cell) + 2;
+        }
+        buf_append_char(out, '\n');
+    }
+}
+
+void table_finish(struct table *table)
+{
+    for (size_t i = 0; i < table->rows * table->columns; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    memset(table, 0, sizeof(*table));
+}
+
+/* Views
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static void field(struct buf *out, const char *name, const char *value)
+{
+    if (value[0] == '\0')
+        return;
+    buf_printf(out, "%-12s", name);
+    print_text(out, value, "            ");
+}
+
+static void append_age(struct buf *out, uint64_t then_ms, uint64_t now_ms)
+{
+    if (then_ms == 0)
+        return;
+    print_duration(out, now_ms > then_ms ? now_ms - then_ms : 0);
+    buf_append_str(out, " ago");
+}
+
+static void print_count(struct buf *out, uint64_t count, const char *noun)
+{
+    buf_printf(out, "%llu %s%s", (unsigned long long)count, noun, count == 1 ? "" : "s");
+}
+
+static void print_changes(struct buf *out, const struct json_value *evidence)
+{
+    if (!json_bool(json_get(evidence, "known"), false))
+        return;
+    buf_printf(out, "%-12s", "changes");
+    print_count(out, number_of(evidence, "filesChanged"), "file");
+    buf_printf(out, " (+%llu -%llu), ", (unsigned long long)number_of(evidence, "insertions"),
+               (unsigned long long)number_of(evidence, "deletions"));
+    print_count(out, number_of(evidence, "commits"), "commit");
+    if (number_of(evidence, "untracked") != 0) {
+        buf_append_str(out, ", ");
+        print_count(out, number_of(evidence, "untracked"), "new file");
+    }
+    if (text_of(evidence, "branch")[0] != '\0') {
+        buf_append_str(out, " on ");
+        print_line(out, text_of(evidence, "branch"), 200);
+    }
+    buf_append_char(out, '\n');
+}
+
+static void print_usage(struct buf *out, const struct json_value *usage)
+{
+    double cost = json_number(json_get(usage, "costUsd"), 0);
+
+    if (number_of(usage, "inputTokens") == 0 && number_of(usage, "outputTokens") == 0)
+        return;
+    buf_printf(out, "%-12s%llu requests, %llu tokens in, %llu out", "model use",
+               (unsigned long long)number_of(usage, "requests"),
+               (unsigned long long)number_of(usage, "inputTokens"),
+               (unsigned long long)number_of(usage, "outputTokens"));
+    if (cost > 0)
+        buf_printf(out, ", $%.4f", cost);
+    buf_append_char(out, '\n');
+}
+
+static void print_error(struct buf *out, const struct json_value *error)
+{
+    if (json_kind(error) != JSON_KIND_OBJECT)
+        return;
+    buf_printf(out, "%-12s", "error");
+    print_line(out, text_of(error, "code"), 100);
+    if (text_of(error, "phase")[0] != '\0') {
+        buf_append_str(out, " in phase ");
+        print_line(out, text_of(error, "phase"), 100);
+    }
+    buf_append_str(out, ": ");
+    print_text(out, text_of(error, "message")[0] != '\0' ? text_of(error, "message") : "no message",
+               "            ");
+    field(out, "hint", text_of(error, "hint"));
+}
+
+void print_result(struct buf *out, const struct json_value *run)
+{
+    const struct json_value *result = json_get(run, "result");
+    const char *output = text_of(result, "output");
+
+    print_error(out, json_get(result, "error"));
+    print_changes(out, json_get(run, "evidence"));
+    print_usage(out, json_get(run, "usage"));
+    if (output[0] != '\0') {
+        buf_append_char(out, '\n');
+        print_text(out, output, "");
+    }
+}
+
+static void print_request(struct buf *out, const struct json_value *run)
+{
+    const struct json_value *request = json_get(run, "request");
+
+    if (json_kind(request) != JSON_KIND_OBJECT)
+        return;
+    field(out, "asks", text_of(request, "text"));
+    buf_printf(out, "%-12ssandboxctl answer ", "answer");
+    print_line(out, text_of(run, "runId"), 100);
+    buf_append_char(out, ' ');
+    print_line(out, text_of(request, "requestId"), 100);
+    buf_append_str(out, " ANSWER\n");
+}
+
+static void print_steps(struct buf *out, const struct json_value *steps)
+{
+    if (json_count(steps) == 0)
+        return;
+    buf_append_char(out, '\n');
+    for (const struct json_value *step = json_first(steps); step != NULL; step = json_next(step))
+        print_event(out, step);
+}
+
+static bool is_over(const struct json_value *run)
+{
+    return json_kind(json_get(run, "result")) == JSON_KIND_OBJECT;
+}
+
+static void print_status_of_run(struct buf *out, const struct json_value *run, uint64_t now_ms)
+{
+    uint64_t from = number_of(run, "startedAt");
+    uint64_t to = number_of(run, "completedAt");
+
+    buf_printf(out, "%-12s", "status");
+    print_line(out, text_of(run, "status"), 40);
+    if (!is_over(run)) {
+        buf_append_str(out, ", phase ");
+        print_line(out, text_of(run, "phase"), 40);
+        to = now_ms;
+    } else if (text_of(run, "verdict")[0] != '\0') {
+        buf_append_str(out, ", verdict ");
+        print_line(out, text_of(run, "verdict"), 40);
+    }
+    if (from != 0 && to > from) {
+        buf_append_str(out, ", ");
+        print_duration(out, to - from);
+    }
+    buf_append_char(out, '\n');
+}
+
+void print_run(struct buf *out, const struct json_value *run, uint64_t now_ms)
+{
+    AUTO_BUF struct buf created = BUF_INIT(100);
+
+    append_age(&created, number_of(run, "createdAt"), now_ms);
+    field(out, "run", text_of(run, "runId"));
+    field(out, "session", text_of(run, "sessionId"));
+    field(out, "title", text_of(run, "title"));
+    print_status_of_run(out, run, now_ms);
+    field(out, "created", buf_text(&created));
+    field(out, "repository", text_of(run, "repository"));
+    field(out, "branch", text_of(run, "branch"));
+    field(out, "model", text_of(run, "model"));
+    field(out, "web", text_of(run, "webUiUrl"));
+    print_request(out, run);
+    if (is_over(run))
+        print_result(out, run);
+    else
+        print_steps(out, json_get(run, "steps"));
+}
+
+void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms)
+{
+    static const char *const heads[] = { "RUN", "STATUS", "CREATED", "TOOK", "TITLE" };
+    struct table table;
+
+    if (json_count(json_get(list, "runs")) == 0) {
+        buf_append_str(out, "no runs\n");
+        return;
+    }
+    table_init(&table, ARRAY_LEN(heads), heads);
+    for (const struct json_value *run = json_first(json_get(list, "runs")); run != NULL;
+         run = json_next(run)) {
+        AUTO_BUF struct buf age = BUF_INIT(100);
+        AUTO_BUF struct buf took = BUF_INIT(100);
+        uint64_t started = number_of(run, "startedAt");
+        uint64_t end = number_of(run, "completedAt") != 0 ? number_of(run, "completedAt") : now_ms;
+        const char *title =
+            text_of(run, "title")[0] != '\0' ? text_of(run, "title") : text_of(run, "task");
+
+        append_age(&age, number_of(run, "createdAt"), now_ms);
+        if (started != 0 && end >= started)
+            print_duration(&took, end - started);
+        const char *cells[] = { text_of(run, "runId"), text_of(run, "status"), buf_text(&age),
+                                buf_text(&took), title };
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+    if (json_bool(json_get(list, "hasMore"), false)) {
+        buf_append_str(out, "more: --before ");
+        print_line(out, text_of(list, "cursor"), 100);
+        buf_append_char(out, '\n');
+    }
+}
+
+void print_event(struct buf *out, const struct json_value *event)
+{
+    print_time_of_day(out, number_of(event, "time"));
+    buf_append_char(out, ' ');
+    print_line(out, text_of(event, "kind"), 20);
+    for (size_t pad = strlen(text_of(event, "kind")); pad < 11; pad++)
+        buf_append_char(out, ' ');
+    if (text_of(event, "text")[0] == '\0')
+        buf_append_char(out, '\n');
+    print_text(out, text_of(event, "text"), "                    ");
+}
+
+void print_sessions(struct buf *out, const struct json_value *list, uint64_t now_ms)
+{
+    static const char *const heads[] = { "SESSION", "RUNS", "USED", "REPOSITORY", "TITLE" };
+    struct table table;
+
+    if (json_count(json_get(list, "sessions")) == 0) {
+        buf_append_str(out, "no sessions\n");
+        return;
+    }
+    table_init(&table, ARRAY_LEN(heads), heads);
+    for (const struct json_value *at = json_first(json_get(list, "sessions")); at != NULL;
+         at = json_next(at)) {
+        AUTO_BUF struct buf age = BUF_INIT(100);
+        char runs[24];
+
+        append_age(&age, number_of(at, "updatedAt"), now_ms);
+        snprintf(runs, sizeof(runs), "%llu", (unsigned long long)number_of(at, "runs"));
+        const char *cells[] = { text_of(at, "sessionId"), runs, buf_text(&age),
+                                text_of(at, "repository"), text_of(at, "title") };
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+    if (json_bool(json_get(list, "hasMore"), false)) {
+        buf_append_str(out, "more: --before ");
+        print_line(out, text_of(list, "cursor"), 100);
+        buf_append_char(out, '\n');
+    }
+}
+
+void print_services(struct buf *out, const struct json_value *list)
+{
+    static const char *const heads[] = { "SERVICE", "TARGET", "SECRET", "" };
+    struct table table;
+
+    table_init(&table, ARRAY_LEN(heads), heads);
+    for (const struct json_value *at = json_first(json_get(list, "services")); at != NULL;
+         at = json_next(at)) {
+        const char *secret = text_of(at, "secret");
+        const char *state = secret[0] == '\0'                                 ? ""
+                            : json_bool(json_get(at, "secretPresent"), false) ? "present"
+                                                                              : "missing";
+        const char *cells[] = { text_of(at, "name"), text_of(at, "target"),
+                                secret[0] != '\0' ? secret : "none needed", state };
+
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+}
+
+void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_ms)
+{
+    static const char *const heads[] = { "NAME", "SOURCE", "CHANGED" };
+    struct table table;
+
+    if (json_count(json_get(list, "secrets")) == 0) {
+        buf_append_str(out, "no secrets; add one with: sandboxctl secret set NAME\n");
+        return;
+    }
+    table_init(&table, ARRAY_LEN(heads), heads);
+    for (const struct json_value *at = json_first(json_get(list, "secrets")); at != NULL;
+         at = json_next(at)) {
+        AUTO_BUF struct buf age = BUF_INIT(100);
+
+        append_age(&age, number_of(at, "updatedAt"), now_ms);
+        const char *cells[] = { text_of(at, "name"), text_of(at, "source"), buf_text(&age) };
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+}
+
+void print_audit(struct buf *out, const struct json_value *list)
+{
+    static const char *const heads[] = { "TIME",    "RUN",    "VERDICT", "REASON",
+                                         "REQUEST", "STATUS", "MS" };
+    struct table table;
+
+    if (json_count(json_get(list, "records")) == 0) {
+        buf_append_str(out, "no records\n");
+        return;
+    }
+    table_init(&table, ARRAY_LEN(heads), heads);
+    for (const struct json_value *at = json_first(json_get(list, "records")); at != NULL;
+         at = json_next(at)) {
+        AUTO_BUF struct buf time = BUF_INIT(100);
+        AUTO_FREE
+        char *request =
+            mem_printf("%s %s%s", text_of(at, "method"), text_of(at, "host"), text_of(at, "path"));
+        char status[24];
+        char took[24];
+
+        append_date(&time, number_of(at, "time"));
+        snprintf(status, sizeof(status), "%llu", (unsigned long long)number_of(at, "status"));
+        snprintf(took, sizeof(took), "%llu", (unsigned long long)number_of(at, "milliseconds"));
+        const char *cells[] = { buf_text(&time),
+                                text_of(at, "runId"),
+                                text_of(at, "verdict"),
+                                text_of(at, "reason"),
+                                request,
+                                status,
+                                took };
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+    if (json_bool(json_get(list, "hasMore"), false))
+        buf_printf(out, "more: --before %llu\n", (unsigned long long)number_of(list, "cursor"));
+}
+
+static void print_counts(struct buf *out, const struct json_value *runs)
+{
+    const char *comma = "";
+
+    for (const struct json_value *count = json_first(runs); count != NULL;
+         count = json_next(count)) {
+        if (json_u64(count, 0) == 0)
+            continue;
+        buf_printf(out, "%s%llu ", comma, (unsigned long long)json_u64(count, 0));
+        print_line(out, json_name(count), 40);
+        comma = ", ";
+    }
+    buf_append_str(out, comma[0] == '\0' ? "none\n" : "\n");
+}
+
+void print_status(struct buf *out, const struct json_value *status)
+{
+    buf_printf(out, "%-12s", "supervisor");
+    print_line(out, text_of(status, "version"), 100);
+    buf_printf(out, ", pid %llu, up ", (unsigned long long)number_of(status, "pid"));
+    print_duration(out, number_of(status, "uptimeSeconds") * 1000);
+    buf_append_char(out, '\n');
+    field(out, "socket", text_of(status, "socket"));
+    field(out, "state", text_of(status, "state"));
+    field(out, "web", text_of(status, "webUrl"));
+    buf_printf(out, "%-12s", "runs");
+    print_counts(out, json_get(status, "runs"));
+    buf_printf(out, "%-12s%llu\n", "sessions", (unsigned long long)number_of(status, "sessions"));
+    buf_printf(out, "%-12s%llu\n", "connections",
+               (unsigned long long)number_of(status, "connections"));
+}
+
+void print_diff_files(struct buf *out, const struct json_value *diff)
+{
+    static const char *const heads[] = { "STATUS", "ADDED", "REMOVED", "FILE" };
+    struct table table;
+
+    if (json_count(json_get(diff, "files")) == 0) {
+        buf_append_str(out, "no changes\n");
+        return;
+    }
+    table_init(&table, ARRAY_LEN(heads), heads);
+    table.max_width = 200;
+    for (const struct json_value *at = json_first(json_get(diff, "files")); at != NULL;
+         at = json_next(at)) {
+        char added[24];
+        char removed[24];
+
+        snprintf(added, sizeof(added), "+%llu", (unsigned long long)number_of(at, "insertions"));
+        snprintf(removed, sizeof(removed), "-%llu", (unsigned long long)number_of(at, "deletions"));
+        const char *cells[] = { text_of(at, "status"), added, removed, text_of(at, "path") };
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+}

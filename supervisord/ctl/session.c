@@ -1,0 +1,133 @@
+#include "ctl/session.h"
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "proto/launch.h"
+
+#define START_MS 20000
+#define CONNECT_MS 5000
+
+int exit_code_of(enum error_code code)
+{
+    switch (code) {
+    case ERR_NONE:
+        return EXIT_DONE;
+    case ERR_INVALID:
+        return EXIT_USAGE;
+    case ERR_NOT_FOUND:
+        return EXIT_NOT_FOUND;
+    case ERR_DENIED:
+    case ERR_CONFLICT:
+    case ERR_LIMIT:
+        return EXIT_REFUSED;
+    case ERR_UNAVAILABLE:
+        return EXIT_NO_SUPERVISOR;
+    case ERR_TIMEOUT:
+    case ERR_CANCELLED:
+    case ERR_SYSTEM:
+    case ERR_BUG:
+        break;
+    }
+    return EXIT_FAILED;
+}
+
+static void trace_frame(void *data, bool out, const char *text, size_t len)
+{
+    (void)data;
+    if (text == NULL)
+        fprintf(stderr, "%c (%zu bytes)\n", out ? '>' : '<', len);
+    else
+        fprintf(stderr, "%c %.*s\n", out ? '>' : '<', (int)len, text);
+}
+
+int session_connect(struct session *session, enum session_start start, struct error *err)
+{
+    struct error tried = ERROR_INIT; /* a first attempt may fail and a later one succeed */
+    int rc =
+        start == SESSION_START
+            ? launch_connect(&session->client, &session->paths, "ctl", START_MS, &tried)
+            : client_connect(&session->client, session->paths.socket, "ctl", CONNECT_MS, &tried);
+
+    if (rc < 0) {
+        session->client = NULL;
+        *err = tried;
+        return tried.code == ERR_UNAVAILABLE && start == SESSION_DONT_START
+                   ? error_wrap(err, "no supervisor is running")
+                   : -1;
+    }
+    if (session->args.has[ARGS_TRACE])
+        client_set_trace(session->client, trace_frame, NULL);
+    return 0;
+}
+
+void session_disconnect(struct session *session)
+{
+    client_free(STEAL(session->client));
+}
+
+int session_call(struct session *session, const char *method, const struct buf *body,
+                 struct client_message *message, struct error *err)
+{
+    if (body != NULL && body->failed)
+        return error_set(err, ERR_LIMIT, 0, "the request is too large");
+    return client_call(session->client, method, body != NULL ? buf_text(body) : NULL,
+                       SESSION_CALL_MS, message, err);
+}
+
+int session_run_id(struct session *session, const char *word, struct buf *id, struct error *err)
+{
+    AUTO_BUF struct buf body = BUF_INIT(100);
+    struct client_message message;
+    const char *found;
+
+    if (!str_equal(word, "last")) {
+        buf_append_str(id, word);
+        return 0;
+    }
+    buf_append_str(&body, "{\"limit\":1}");
+    if (session_call(session, "run.list", &body, &message, err) < 0)
+        return -1;
+    found = json_string(json_get(json_first(json_get(message.envelope.body, "runs")), "runId"));
+    if (found != NULL)
+        buf_append_str(id, found);
+    client_message_finish(&message);
+    return found != NULL ? 0 : error_set(err, ERR_NOT_FOUND, 0, "there is no run yet");
+}
+
+int session_fail(const struct session *session, const struct error *err)
+{
+    AUTO_BUF struct buf text = BUF_INIT(8192);
+    struct json_writer writer;
+
+    str_append_escaped(&text, err->text, strlen(err->text), 4096);
+    fprintf(stderr, "sandboxctl: %s\n", buf_text(&text));
+    if (session->json) {
+        buf_clear(&text);
+        json_write_init(&writer, &text);
+        json_write_object(&writer);
+        json_write_name(&writer, "error");
+        json_write_object(&writer);
+        json_member_string(&writer, "code", error_code_name(err->code));
+        json_member_string(&writer, "message", err->text);
+        json_member_string_opt(&writer, "argument", err->argument);
+        json_write_object_end(&writer);
+        json_write_object_end(&writer);
+        printf("%s\n", buf_text(&text));
+    }
+    return exit_code_of(err->code);
+}
+
+void session_print(struct buf *text)
+{
+    fwrite(buf_text(text), 1, text->len, stdout);
+    buf_clear(text);
+}
+
+void session_print_json(const struct json_value *value)
+{
+    AUTO_BUF struct buf text = BUF_INIT(64u << 20);
+
+    json_append(&text, value);
+    buf_append_char(&text, '\n');
+    session_print(&text);
+}

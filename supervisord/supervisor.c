@@ -1,0 +1,454 @@
+#include "supervisor.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "control/control.h"
+#include "proxy/proxy.h"
+#include "run/run.h"
+#include "signals.h"
+#include "store/store.h"
+#include "vault/vault.h"
+#include "web/web.h"
+
+struct supervisor {
+    const struct paths *paths;
+    const struct config *config;
+    uv_loop_t loop;
+    struct signals signals;
+    bool signals_started;
+    struct store *store;
+    struct vault *vault;
+    struct proxy *proxy;
+    struct runs *runs;
+    struct web *web;
+    struct control *control;
+    uv_timer_t idle;
+    bool idle_open;
+    uint32_t idle_minutes;
+    bool stopping;
+    char *init_path;
+    char *bwrap;
+};
+
+/* Options from the configuration
+ * --------------------------------------------------------------------------------- */
+
+static bool is_git_service(const struct config_service *service)
+{
+    return service->provider_path[0] == '\0' && strstr(service->inject_value, ":basic:") != NULL;
+}
+
+static bool is_model_service(const struct config_service *service)
+{
+    return service->provider_npm[0] != '\0';
+}
+
+static struct proxy_service *make_proxy_services(const struct config *config)
+{
+    struct proxy_service *services = mem_new_zero(config->service_count + 1, sizeof(*services));
+
+    for (size_t i = 0; i < config->service_count; i++) {
+        const struct config_service *from = &config->services[i];
+
+        services[i] = (struct proxy_service){
+            .name = from->name,
+            .target = from->target,
+            .inject_header = from->inject_header,
+            .inject_value = from->inject_value,
+            .secret = from->secret,
+            .allow = (const char *const *)from->allow,
+            .allow_count = from->allow_count,
+        };
+    }
+    return services;
+}
+
+static void on_decision(void *data, const struct proxy_decision *decision)
+{
+    struct supervisor *supervisor = data;
+    struct audit_record audit;
+    struct error err = ERROR_INIT;
+
+    audit_record_init(&audit);
+    audit.time_ms = clock_wall_ms(clock_system());
+    id_parse(ID_KIND_RUN, decision->run_id, &audit.run);
+    record_set(&audit.service, decision->service);
+    record_set(&audit.method, decision->method);
+    record_set(&audit.host, decision->host);
+    record_set(&audit.path, decision->path);
+    audit.verdict = (uint32_t)decision->verdict;
+    record_set(&audit.reason, decision->reason);
+    audit.status = decision->status;
+    audit.request_bytes = decision->request_bytes;
+    audit.response_bytes = decision->response_bytes;
+    audit.milliseconds = decision->milliseconds;
+    if (store_audit_append(supervisor->store, &audit, &err) < 0)
+        log_error("audit", "record lost: %s", err.text);
+    audit_record_finish(&audit);
+    if (supervisor->runs != NULL)
+        runs_proxy_decision(supervisor->runs, decision);
+}
+
+static void on_traffic(void *data, const char *run_id)
+{
+    struct supervisor *supervisor = data;
+
+    if (supervisor->runs != NULL)
+        runs_proxy_traffic(supervisor->runs, run_id);
+}
+
+static int start_proxy(struct supervisor *supervisor, struct error *err)
+{
+    struct proxy_service *services = make_proxy_services(supervisor->config);
+    struct proxy_options options = { .services = services,
+                                     .service_count = supervisor->config->service_count,
+                                     .on_decision = on_decision,
+                                     .on_traffic = on_traffic,
+                                     .data = supervisor };
+    int rc = proxy_start(&supervisor->proxy, &supervisor->loop, supervisor->vault, clock_system(),
+                         &options, err);
+
+    free(services);
+    return rc;
+}
+
+struct service_lists {
+    struct run_model_service *models;
+    size_t model_count;
+    const char **git_names;
+    const char **git_targets;
+    size_t git_count;
+};
+
+static void make_service_lists(const struct config *config, struct service_lists *lists)
+{
+    *lists = (struct service_lists){ 0 };
+    lists->models = mem_new_zero(config->service_count + 1, sizeof(*lists->models));
+    lists->git_names = mem_new_zero(config->service_count + 1, sizeof(char *));
+    lists->git_targets = mem_new_zero(config->service_count + 1, sizeof(char *));
+    for (size_t i = 0; i < config->service_count; i++) {
+        const struct config_service *from = &config->services[i];
+
+        if (is_model_service(from))
+            lists->models[lists->model_count++] =
+                (struct run_model_service){ .name = from->name,
+                                            /* Agents know the built-in ones by name. */
+                                            .npm = from->builtin ? "" : from->provider_npm,
+                                            .path = from->provider_path,
+                                            .secret = from->secret,
+                                            .models = (const char *const *)from->provider_models,
+                                            .model_count = from->provider_model_count };
+        if (is_git_service(from)) {
+            lists->git_names[lists->git_count] = from->name;
+            lists->git_targets[lists->git_count++] = from->target;
+        }
+    }
+}
+
+static void finish_service_lists(struct service_lists *lists)
+{
+    free(lists->models);
+    free(lists->git_names);
+    free(lists->git_targets);
+}
+
+static int start_runs(struct supervisor *supervisor, struct error *err)
+{
+    const struct config *config = supervisor->config;
+    struct service_lists lists;
+    struct runs_options options;
+    int rc;
+
+    make_service_lists(config, &lists);
+    options = (struct runs_options){
+        .state_dir = supervisor->paths->state,
+        .runtime_dir = supervisor->paths->runtime,
+        .data_dir = supervisor->paths->data,
+        .default_agent = config->default_agent,
+        .default_model = config->default_model,
+        .default_timeout_minutes = config->default_timeout_minutes,
+        .concurrent_runs = config->concurrent_runs,
+        .max_queued_runs = config->max_queued_runs,
+        .clone_minutes = config->clone_minutes,
+        .stall_minutes = config->stall_minutes,
+        .agent_start_seconds = config->agent_start_seconds,
+        .agent_opencode = config->agent_opencode,
+        .local_repositories = (const char *const *)config->local_repositories,
+        .local_repository_count = config->local_repository_count,
+        .host_uid_base = config->host_uid_base,
+        .host_uid_count = config->host_uid_count,
+        .sandbox = { .backend = "bwrap",
+                     .bwrap = config->sandbox_bwrap,
+                     .init_path = supervisor->init_path,
+                     .start_timeout_ms = 20000 },
+        .limits = { .memory_bytes = (uint64_t)config->memory_mib << 20,
+                    .processes = config->processes,
+                    .open_files = 4096,
+                    .tmp_bytes = 1ull << 30 },
+        .model_services = lists.models,
+        .model_service_count = lists.model_count,
+        .git_services = lists.git_names,
+        .git_targets = lists.git_targets,
+        .git_service_count = lists.git_count,
+    };
+    rc = runs_start(&supervisor->runs, &supervisor->loop, supervisor->store, supervisor->proxy,
+                    clock_system(), &options, err);
+    finish_service_lists(&lists);
+    return rc;
+}
+
+static int start_web(struct supervisor *supervisor, struct error *err)
+{
+    const struct config *config = supervisor->config;
+    struct web_options options = { .listen = config->web_listen,
+                                   .port = (uint16_t)config->web_port,
+                                   .state_dir = supervisor->paths->state };
+
+    if (!config->web_enabled)
+        return 0;
+    return web_start(&supervisor->web, &supervisor->loop, supervisor->runs, supervisor->store,
+                     clock_system(), &options, err);
+}
+
+static void web_url(void *data, const char *run_id, struct buf *out)
+{
+    struct supervisor *supervisor = data;
+
+    if (supervisor->web != NULL)
+        web_run_url(supervisor->web, run_id, out);
+}
+
+static void stop(void *data);
+
+static int start_control(struct supervisor *supervisor, struct error *err)
+{
+    const struct config *config = supervisor->config;
+    struct control_service *services = mem_new_zero(config->service_count + 1, sizeof(*services));
+    struct control_options options;
+    int rc = -1;
+
+    for (size_t i = 0; i < config->service_count; i++)
+        services[i] =
+            (struct control_service){ config->services[i].name, config->services[i].target,
+                                      config->services[i].secret };
+    options = (struct control_options){ .socket_path = supervisor->paths->socket,
+                                        .state_dir = supervisor->paths->state,
+                                        .version = SANDBOX_VERSION,
+                                        .services = services,
+                                        .service_count = config->service_count,
+                                        .web_url = web_url,
+                                        .on_shutdown = stop,
+                                        .data = supervisor };
+    options.listen_fd = fd_listen_unix(supervisor->paths->socket, SOCK_STREAM, 128, err);
+    if (options.listen_fd >= 0)
+        rc = control_start(&supervisor->control, &supervisor->loop, supervisor->runs,
+                           supervisor->store, supervisor->vault, clock_system(), &options, err);
+    free(services);
+    return rc;
+}
+
+/* Life
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+static void reload(void *data)
+{
+    struct supervisor *supervisor = data;
+    struct config *config = NULL;
+    struct error err = ERROR_INIT;
+    int level;
+
+    if (config_load(&config, supervisor->paths, &err) < 0) {
+        log_error("config", "the old one stays: %s", err.text);
+        return;
+    }
+    level = log_level_parse(config->log_level);
+    if (level >= 0)
+        log_set_level((enum log_level)level);
+    log_info("config", "read again; settings other than log.level take effect at the next start");
+    config_free(config);
+}
+
+static void on_idle_minute(uv_timer_t *timer)
+{
+    struct supervisor *supervisor = timer->data;
+
+    if (control_connections(supervisor->control) > 0 || runs_live(supervisor->runs) > 0)
+        supervisor->idle_minutes = 0;
+    else if (++supervisor->idle_minutes >= supervisor->config->idle_exit_minutes)
+        stop(supervisor);
+}
+
+static void start_idle_exit(struct supervisor *supervisor)
+{
+    if (supervisor->config->idle_exit_minutes == 0)
+        return;
+    uv_timer_init(&supervisor->loop, &supervisor->idle);
+    supervisor->idle.data = supervisor;
+    supervisor->idle_open = true;
+    uv_timer_start(&supervisor->idle, on_idle_minute, 60000, 60000);
+}
+
+static void proxy_down(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    supervisor->proxy = NULL;
+}
+
+static void runs_down(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    supervisor->runs = NULL;
+    if (supervisor->proxy != NULL)
+        proxy_close(supervisor->proxy, proxy_down, supervisor);
+}
+
+static void close_runs(struct supervisor *supervisor)
+{
+    if (supervisor->runs != NULL)
+        runs_close(supervisor->runs, runs_down, supervisor);
+    else
+        runs_down(supervisor);
+}
+
+static void web_down(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    supervisor->web = NULL;
+    close_runs(supervisor);
+}
+
+static void control_down(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    supervisor->control = NULL;
+    if (supervisor->web != NULL)
+        web_close(supervisor->web, web_down, supervisor);
+    else
+        close_runs(supervisor);
+}
+
+static void stop(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    if (supervisor->stopping)
+        return;
+    supervisor->stopping = true;
+    log_info("supervisor", "stopping");
+    if (supervisor->signals_started)
+        signals_close(&supervisor->signals, NULL);
+    if (supervisor->idle_open)
+        uv_close((uv_handle_t *)&supervisor->idle, NULL);
+    if (supervisor->control != NULL)
+        control_close(supervisor->control, control_down, supervisor);
+    else
+        control_down(supervisor);
+}
+
+/* sandbox-init lies beside this program in a build folder, below libexec when installed. */
+static char *find_init(const struct config *config, struct error *err)
+{
+    static const char *const places[] = { "sandbox-init", "../libexec/sandbox-mcp/sandbox-init" };
+    char self[PATH_MAX];
+    ssize_t len;
+    char *slash;
+
+    if (config->sandbox_init[0] != '\0')
+        return mem_strdup(config->sandbox_init);
+    len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (len < 0) {
+        error_set(err, ERR_SYSTEM, 0, "the program's own place can't be read");
+        return NULL;
+    }
+    self[len] = '\0';
+    slash = strrchr(self, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        char *path = mem_printf("%s/%s", self, places[i]);
+
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
+    error_set(err, ERR_NOT_FOUND, 0,
+              "sandbox-init is neither in %s nor in ../libexec/sandbox-mcp; set sandbox.init",
+              self);
+    return NULL;
+}
+
+static int open_storage(struct supervisor *supervisor, struct error *err)
+{
+    AUTO_FREE
+    char *database = mem_printf("%s/db", supervisor->paths->state);
+    struct store_options store = { .directory = database };
+    struct vault_options vault = { .state_dir = supervisor->paths->state, .clock = clock_system() };
+
+    if (paths_make_private(supervisor->paths->state, err) < 0 ||
+        paths_make_private(supervisor->paths->runtime, err) < 0)
+        return -1;
+    if (store_open(&supervisor->store, &store, err) < 0 ||
+        vault_open(&supervisor->vault, &vault, err) < 0)
+        return -1;
+    for (size_t i = 0; i < supervisor->config->service_count; i++) {
+        if (supervisor->config->services[i].secret[0] != '\0')
+            vault_take_environment(supervisor->vault, supervisor->config->services[i].secret);
+    }
+    return 0;
+}
+
+static int start(struct supervisor *supervisor, struct error *err)
+{
+    if (open_storage(supervisor, err) < 0)
+        return -1;
+    supervisor->init_path = find_init(supervisor->config, err);
+    if (supervisor->init_path == NULL)
+        return -1;
+    if (signals_start(&supervisor->signals, &supervisor->loop, stop, reload, supervisor, err) < 0)
+        return -1;
+    supervisor->signals_started = true;
+    if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
+        start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0)
+        return -1;
+    start_idle_exit(supervisor);
+    log_info("supervisor", "version %s, pid %d, socket %s%s%s", SANDBOX_VERSION, (int)getpid(),
+             supervisor->paths->socket, supervisor->web != NULL ? ", web " : "",
+             supervisor->web != NULL ? web_origin(supervisor->web) : "");
+    return 0;
+}
+
+int supervisor_run(const struct paths *paths, const struct config *config, struct error *err)
+{
+    struct supervisor *supervisor = NEW(struct supervisor);
+    int rc;
+
+    supervisor->paths = paths;
+    supervisor->config = config;
+    uv_loop_init(&supervisor->loop);
+    rc = start(supervisor, err);
+    if (rc < 0)
+        stop(supervisor);
+    uv_run(&supervisor->loop, UV_RUN_DEFAULT);
+    store_close(supervisor->store);
+    if (supervisor->vault != NULL)
+        vault_close(supervisor->vault);
+    BUG_ON(uv_loop_close(&supervisor->loop) != 0);
+    free(supervisor->init_path);
+    free(supervisor);
+    log_info("supervisor", "stopped");
+    return rc;
+}

@@ -1,0 +1,113 @@
+#include "harness/test.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "harness/tmp.h"
+#include "web/internal.h"
+#include "fake/fake_run.c"
+
+static const char run_a[] = "run_00000000000000000000000000";
+static const char run_b[] = "run_00000000000000000000000001";
+
+TEST(a_token_opens_one_run_under_one_key)
+{
+    unsigned char key[WEB_KEY_SIZE] = { 1 };
+    unsigned char other[WEB_KEY_SIZE] = { 2 };
+    char token[WEB_TOKEN_SIZE];
+    char cut[WEB_TOKEN_SIZE];
+
+    auth_token(key, run_a, token);
+    CHECK_EQ(strlen(token), WEB_TOKEN_SIZE - 1);
+    CHECK_EQ(strspn(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+             WEB_TOKEN_SIZE - 1);
+    CHECK(auth_token_matches(key, run_a, token));
+    CHECK(!auth_token_matches(key, run_b, token));
+    CHECK(!auth_token_matches(other, run_a, token));
+    CHECK(!auth_token_matches(key, run_a, ""));
+    CHECK(!auth_token_matches(key, run_a, NULL));
+    memcpy(cut, token, sizeof(cut));
+    cut[20] = cut[20] == 'A' ? 'B' : 'A';
+    CHECK(!auth_token_matches(key, run_a, cut));
+    cut[WEB_TOKEN_SIZE - 2] = '\0';
+    CHECK(!auth_token_matches(key, run_a, cut));
+}
+
+TEST(only_loopback_names_with_our_port_are_hosts)
+{
+    static const char *const good[] = { "127.0.0.1:8080", "localhost:8080", "LocalHost:8080",
+                                        "[::1]:8080" };
+    static const char *const bad[] = { "127.0.0.1",
+                                       "127.0.0.1:80",
+                                       "evil.example:8080",
+                                       "localhost.evil:8080",
+                                       "127.0.0.1:8080 ",
+                                       "127.0.0.1:8080.evil",
+                                       "",
+                                       "::1:8080",
+                                       "0.0.0.0:8080",
+                                       "localhost:08080" };
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        CHECK(auth_host_allowed(good[i], 8080));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK(!auth_host_allowed(bad[i], 8080));
+    CHECK(!auth_host_allowed(NULL, 8080));
+}
+
+TEST(an_origin_is_one_of_them_over_http)
+{
+    CHECK(auth_origin_allowed("http://127.0.0.1:8080", 8080));
+    CHECK(!auth_origin_allowed("https://127.0.0.1:8080", 8080));
+    CHECK(!auth_origin_allowed("http://127.0.0.1:8080/", 8080));
+    CHECK(!auth_origin_allowed("null", 8080));
+    CHECK(!auth_origin_allowed(NULL, 8080));
+}
+
+TEST(a_query_value_is_plain_and_whole)
+{
+    char value[8] = "";
+
+    CHECK(query_value("/a?token=abc", "token", value, sizeof(value)));
+    CHECK_STR(value, "abc");
+    CHECK(query_value("/a?after=1&token=x-_9", "token", value, sizeof(value)));
+    CHECK_STR(value, "x-_9");
+    CHECK(!query_value("/a", "token", value, sizeof(value)));
+    CHECK(!query_value("/a?xtoken=abc", "token", value, sizeof(value)));
+    CHECK(!query_value("/a?token=a%20", "token", value, sizeof(value)));
+    CHECK(!query_value("/a?token=12345678", "token", value, sizeof(value)));
+    CHECK(query_value("/a?token=", "token", value, sizeof(value)));
+    CHECK_STR(value, "");
+}
+
+TEST(a_stream_starts_behind_what_the_browser_saw)
+{
+    CHECK_EQ(sse_after("7", "/x?after=3"), 7u);
+    CHECK_EQ(sse_after(NULL, "/x?after=3&token=t"), 3u);
+    CHECK_EQ(sse_after("x", "/x"), 0u);
+    CHECK_EQ(sse_after("-1", "/x?after=99999999999999999999"), 0u);
+}
+
+TEST(the_key_is_made_once_and_kept_private)
+{
+    unsigned char first[WEB_KEY_SIZE];
+    unsigned char again[WEB_KEY_SIZE];
+    struct error err = ERROR_INIT;
+    struct stat info;
+
+    CHECK_EQ(auth_load_key(tmp_dir(), first, &err), 0);
+    CHECK_EQ(auth_load_key(tmp_dir(), again, &err), 0);
+    CHECK_EQ(memcmp(first, again, WEB_KEY_SIZE), 0);
+    CHECK_EQ(stat(tmp_path("web.key"), &info), 0);
+    CHECK_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(a_damaged_key_is_an_error)
+{
+    unsigned char key[WEB_KEY_SIZE];
+    struct error err = ERROR_INIT;
+
+    tmp_file("web.key", "short", 5, 0600);
+    CHECK_EQ(auth_load_key(tmp_dir(), key, &err), -1);
+    CHECK_HAS(err.text, "web.key");
+}
