@@ -12,8 +12,8 @@
 /* Hides a credential that an upstream gives back. */
 struct inject_veil;
 
-/* Builds libcurl's header list for REQUEST, and the veil for its response. ERR->code is
- * ERR_NOT_FOUND when the secret isn't there, ERR_INVALID when it can't be a header value. *OUT is
+/* Builds libcurl's header list for REQUEST, and the veil for its response. A git service without
+ * its secret goes without one. ERR->code is ERR_NOT_FOUND when the secret isn't there, ERR_INVALID when it can't be a header value. *OUT is
  * freed with inject_free as soon as libcurl is done with it, *VEIL (which may be NULL: nothing to
  * hide) with inject_veil_free. */
 int inject_headers(const struct service *service, const struct http_request *request,

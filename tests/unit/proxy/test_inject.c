@@ -187,6 +187,16 @@ TEST(a_missing_or_unusable_secret_fails_closed)
     CHECK(list == NULL);
 }
 
+TEST(git_without_a_stored_credential_goes_as_anyone)
+{
+    struct rig *rig = start("authorization", "Basic {KEY:basic:x-access-token}");
+
+    rig->services.items[0].git = true;
+    http_headers_add(&rig->request.headers, "Authorization", "Basic dG9rZW4=");
+    AUTO_FREE char *sent = lines(rig);
+    CHECK(strcasestr(sent, "authorization: Basic") == NULL);
+}
+
 TEST(a_service_without_a_credential_gets_none)
 {
     struct rig *rig = start("", "");
