@@ -23,7 +23,13 @@ int run_load_by_text(struct control *control, const char *text, struct run_recor
     if (!id_parse(ID_KIND_RUN, text, &id))
         return error_argument(err, "runId",
                               "not a run's id; it looks like run_ and 26 letters and digits");
-    return run_load(control->runs, &id, run, err);
+    if (run_load(control->runs, &id, run, err) == 0)
+        return 0;
+    if (err->code == ERR_NOT_FOUND) {
+        error_argument(err, "runId", "run %s is not known", id.text);
+        err->code = ERR_NOT_FOUND;
+    }
+    return -1;
 }
 
 int session_id_parse(const char *text, struct id *id, struct error *err)

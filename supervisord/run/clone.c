@@ -284,10 +284,7 @@ static void run_step(struct run *run)
 
 void step_clone(struct run *run)
 {
-    const struct runs_options *options = &run->runs->options;
-    struct repository_rules rules = { .targets = options->git_targets,
-                                      .target_count = options->git_service_count,
-                                      .any_local = true };
+    const struct repository_rules rules = { .any_local = true, .any_target = true };
     struct error err = ERROR_INIT;
     int rc;
 

@@ -107,10 +107,7 @@ static int add_local_source(struct run *run, struct sandbox_spec *spec, struct e
 {
     static const char config[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
     static const char *const parts[] = { "objects", "refs", "HEAD", "packed-refs", "shallow" };
-    const struct runs_options *options = &run->runs->options;
-    struct repository_rules rules = { .any_local = true,
-                                      .targets = options->git_targets,
-                                      .target_count = options->git_service_count };
+    const struct repository_rules rules = { .any_local = true, .any_target = true };
     struct repository repository;
     struct stat st;
 

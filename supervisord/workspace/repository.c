@@ -180,15 +180,15 @@ static int parse_url(const char *text, const struct repository_rules *rules, str
     if (at != NULL && (path == NULL || at < path))
         return error_argument(
             err, REPOSITORY_ARGUMENT,
-            "the address holds a user name or password; leave it out: credentials are added by the "
+            "the address holds credentials; leave them out: they are added by the "
             "proxy (sandboxctl secret set GITHUB_TOKEN)");
     if (path == NULL || path[1] == '\0')
         return error_argument(err, REPOSITORY_ARGUMENT,
                               "the address names no repository: https://host/owner/name");
     if (check_path(path, err) < 0)
         return -1;
-    for (size_t i = 0; i < rules->target_count; i++) {
-        if (target_matches(text, rules->targets[i])) {
+    for (size_t i = 0; i < rules->target_count || rules->any_target; i++) {
+        if (rules->any_target || target_matches(text, rules->targets[i])) {
             out->kind = REPOSITORY_URL;
             out->url = mem_strdup(text);
             out->name = folder_name(path);

@@ -57,6 +57,7 @@ struct repository_rules {
     const char *const *local_folders; /* absolute, real paths */
     size_t local_folder_count;
     bool any_local; /* a person asked: any local folder */
+    bool any_target; /* it was judged before: only its form is looked at */
 };
 
 /* Judges TEXT ("" gives REPOSITORY_NONE) and fills OUT (finish it in any case). Errors name the
