@@ -68,7 +68,7 @@ static void lose(struct backend *backend, const struct error *why)
     backend->state = STATE_LOST;
 }
 
-/* Connecting ------------------------------------------------------------------------------------------------------ */
+/* Connecting ----------------------------------------------------------------------------------- */
 
 static int find_paths(struct backend *backend, struct error *err)
 {
@@ -142,7 +142,7 @@ bool backend_is_connected(const struct backend *backend)
     return backend->state == STATE_CONNECTED;
 }
 
-/* Requests -------------------------------------------------------------------------------------------------------- */
+/* Requests ------------------------------------------------------------------------------------- */
 
 uint64_t backend_send(struct backend *backend, enum method method, const char *body)
 {
@@ -176,7 +176,7 @@ uint64_t backend_heard_ms(const struct backend *backend)
     return backend->heard_ms;
 }
 
-/* The owner's side ------------------------------------------------------------------------------------------------ */
+/* The owner's side ----------------------------------------------------------------------------- */
 
 bool backend_poll(const struct backend *backend, struct pollfd *entry)
 {
@@ -191,7 +191,8 @@ static void say_how_to_change_version(struct error *err)
 {
     struct error before = *err;
 
-    error_set(err, before.code, 0, "%s; stop the supervisor that is running, and the next call starts the right one",
+    error_set(err, before.code, 0,
+              "%s; stop the supervisor that is running, and the next call starts the right one",
               before.text);
 }
 
@@ -248,7 +249,8 @@ static void read_messages(struct backend *backend)
     }
 }
 
-/* An end is told at once, so that a call which comes in the same turn finds a backend that can connect again. */
+/* An end is told at once, so that a call which comes in the same turn finds a backend that can
+ * connect again. */
 void backend_ready(struct backend *backend)
 {
     read_messages(backend);
@@ -295,6 +297,7 @@ void backend_flush(struct backend *backend)
 {
     struct error err = ERROR_INIT;
 
-    if (backend->client && client_sending(backend->client) && client_flush(backend->client, &err) < 0)
+    if (backend->client && client_sending(backend->client) &&
+        client_flush(backend->client, &err) < 0)
         on_read_failed(backend, &err);
 }

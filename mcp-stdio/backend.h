@@ -1,5 +1,6 @@
-/* backend.h: the one connection to the supervisor, made when it is first needed and again after it broke. A supervisor
- * that is absent is started. Nothing here waits: connecting, starting and hello go on between turns of the poll loop. */
+/* backend.h: the one connection to the supervisor, made when it is first needed and again after it
+ * broke. A supervisor that is absent is started. Nothing here waits: connecting, starting and hello
+ * go on between turns of the poll loop. */
 #ifndef MCP_STDIO_BACKEND_H
 #define MCP_STDIO_BACKEND_H
 
@@ -24,7 +25,8 @@ struct backend_options {
 struct backend_events {
     void (*connected)(void *data); /* requests may be sent now */
     void (*message)(void *data, const struct envelope *envelope);
-    /* No connection could be made, or the one there was is over; no request of before will be answered. */
+    /* No connection could be made, or the one there was is over; no request of before will be
+     * answered. */
     void (*lost)(void *data, const struct error *err);
     void *data;
 };

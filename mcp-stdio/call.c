@@ -17,14 +17,14 @@
 #define TEXT_ROOM (2u << 20) /* what a renderer may write before it is cut */
 
 enum call_step {
-    CALL_QUEUED, /* no connection yet */
+    CALL_QUEUED,  /* no connection yet */
     CALL_LOOKING, /* how the run stands, before a wait with progress */
     CALL_SENT,    /* the request whose reply is the answer */
     CALL_OPEN,    /* a subscription */
 };
 
 struct call {
-    struct list link; /* calls::all */
+    struct list link;            /* calls::all */
     struct server_target target; /* its id is ours */
     const struct tool *tool;
     struct tool_request request;
@@ -55,9 +55,10 @@ static uint64_t now_ms(const struct calls *calls)
     return clock_mono_ms(calls->clock);
 }
 
-/* Life ------------------------------------------------------------------------------------------------------------ */
+/* Life ----------------------------------------------------------------------------------------- */
 
-static struct call *call_new(struct calls *calls, const struct server_target *target, enum call_step step)
+static struct call *call_new(struct calls *calls, const struct server_target *target,
+                             enum call_step step)
 {
     struct call *call = NEW(struct call);
 
@@ -96,7 +97,7 @@ static void call_free(struct calls *calls, struct call *call)
     server_batch_release(calls->server, batch);
 }
 
-/* Answers --------------------------------------------------------------------------------------------------------- */
+/* Answers -------------------------------------------------------------------------------------- */
 
 static void answer_error(struct calls *calls, struct call *call, const char *text)
 {
@@ -127,8 +128,33 @@ static void answer_result(struct calls *calls, struct call *call, const struct j
     call_free(calls, call);
 }
 
-/* What a model should do about it. SENT: the supervisor may have done what it was asked. */
-static const char *advice(const struct call *call, enum error_code code, bool sent)
+/* How a call failed. */
+enum fate {
+    FATE_NOT_SENT,
+    FATE_UNKNOWN, /* sent, and no reply came */
+    FATE_REFUSED, /* the supervisor's reply is an error */
+};
+
+static const char *advice_when_lost(const struct call *call, enum fate fate)
+{
+    switch (fate) {
+    case FATE_NOT_SENT:
+        return "Nothing was done. Runs that exist are kept. Call again in a few seconds; if that "
+               "does not help, ask the user to run `sandboxctl doctor`.";
+    case FATE_UNKNOWN:
+        if (call->tool->method == METHOD_RUN_CREATE)
+            return "It is not known whether the run was started: look with opencode_list_runs "
+                   "before you try again, or try again with the same idempotencyKey. Runs that "
+                   "exist are kept.";
+        return "Runs are kept and go on. Call again.";
+    case FATE_REFUSED:
+        break;
+    }
+    return "";
+}
+
+/* What a model should do about it. */
+static const char *advice(const struct call *call, enum error_code code, enum fate fate)
 {
     switch (code) {
     case ERR_INVALID:
@@ -139,18 +165,13 @@ static const char *advice(const struct call *call, enum error_code code, bool se
         return "Ask for less, or wait until a run has ended or cancel one, then call again.";
     case ERR_CONFLICT:
     case ERR_DENIED:
-        return sent ? "" : "Nothing was done. Tell the user, who can put this right.";
+        return fate == FATE_NOT_SENT ? "Nothing was done. Tell the user, who can put this right."
+                                     : "";
     case ERR_UNAVAILABLE:
     case ERR_TIMEOUT:
     case ERR_SYSTEM:
     case ERR_BUG:
-        if (!sent)
-            return "Nothing was done. Runs that exist are kept. Call again in a few seconds; if that does not help, ask the "
-                   "user to run `sandboxctl doctor`.";
-        if (call->tool->method == METHOD_RUN_CREATE)
-            return "It is not known whether the run was started: look with opencode_list_runs before you try again, or "
-                   "try again with the same idempotencyKey. Runs that exist are kept.";
-        return "Runs are kept and go on. Call again.";
+        return advice_when_lost(call, fate);
     case ERR_CANCELLED:
     case ERR_NONE:
         break;
@@ -158,26 +179,23 @@ static const char *advice(const struct call *call, enum error_code code, bool se
     return "";
 }
 
-static void answer_failure(struct calls *calls, struct call *call, const struct error *err, bool sent)
+static void answer_failure(struct calls *calls, struct call *call, const struct error *err,
+                           enum fate fate)
 {
     AUTO_BUF struct buf text = BUF_INIT(4096);
+    const char *what_to_do = advice(call, err->code, fate);
 
     buf_append_str(&text, err->text);
     if (text.len && text.data[0] >= 'a' && text.data[0] <= 'z' && !err->argument[0])
         text.data[0] = (char)(text.data[0] - 'a' + 'A');
     if (text.len && !strchr(".!?", text.data[text.len - 1]))
         buf_append_char(&text, '.');
-    if (advice(call, err->code, sent)[0])
-        buf_printf(&text, " %s", advice(call, err->code, sent));
+    if (what_to_do[0])
+        buf_printf(&text, " %s", what_to_do);
     answer_error(calls, call, buf_text(&text));
 }
 
-/* Sending --------------------------------------------------------------------------------------------------------- */
-
-static bool was_sent(const struct call *call)
-{
-    return call->step == CALL_SENT || call->step == CALL_LOOKING;
-}
+/* Sending -------------------------------------------------------------------------------------- */
 
 static void send_request(struct calls *calls, struct call *call, const char *body, uint64_t wait_ms)
 {
@@ -189,10 +207,12 @@ static void send_request(struct calls *calls, struct call *call, const char *bod
 static void send_wait(struct calls *calls, struct call *call)
 {
     call->step = CALL_SENT;
-    send_request(calls, call, buf_text(&call->request.body), (uint64_t)call->request.wait_seconds * 1000);
+    send_request(calls, call, buf_text(&call->request.body),
+                 (uint64_t)call->request.wait_seconds * 1000);
 }
 
-/* A wait with progress looks first: a run that has ended needs no wait, and else its cursor tells from where to follow. */
+/* A wait with progress looks first: a run that has ended needs no wait, and else its cursor tells
+ * from where to follow. */
 static void send_look(struct calls *calls, struct call *call)
 {
     AUTO_BUF struct buf body = BUF_INIT(1024);
@@ -240,10 +260,10 @@ void calls_start(struct calls *calls, const struct server_target *target, const 
     progress_init(&call->progress, progress_token);
     if (!calls->backend) {
         error_set(&err, ERR_UNAVAILABLE, 0, "no supervisor can be reached");
-        answer_failure(calls, call, &err, false);
+        answer_failure(calls, call, &err, FATE_NOT_SENT);
     } else if (calls->count > CALLS_MAX) {
         error_set(&err, ERR_LIMIT, 0, "%u calls are in flight", CALLS_MAX);
-        answer_failure(calls, call, &err, false);
+        answer_failure(calls, call, &err, FATE_NOT_SENT);
     } else if (backend_is_connected(calls->backend)) {
         send_first(calls, call);
     } else {
@@ -269,7 +289,7 @@ void calls_cancel(struct calls *calls, struct jsonrpc_slice id)
     }
 }
 
-/* The supervisor's side ------------------------------------------------------------------------------------------- */
+/* The supervisor's side ------------------------------------------------------------------------ */
 
 static void on_connected(void *data)
 {
@@ -302,7 +322,8 @@ static void on_reply(struct calls *calls, struct call *call, const struct json_v
     answer_result(calls, call, reply);
 }
 
-static void on_events_message(struct calls *calls, struct call *call, const struct envelope *envelope)
+static void on_events_message(struct calls *calls, struct call *call,
+                              const struct envelope *envelope)
 {
     switch (envelope->kind) {
     case ENVELOPE_EVENT:
@@ -327,7 +348,7 @@ static void on_call_message(struct calls *calls, struct call *call, const struct
         on_reply(calls, call, envelope->body);
     } else if (envelope->kind == ENVELOPE_ERROR) {
         call->request_id = 0;
-        answer_failure(calls, call, &envelope->error, true);
+        answer_failure(calls, call, &envelope->error, FATE_REFUSED);
     }
 }
 
@@ -355,11 +376,13 @@ static void on_lost(void *data, const struct error *err)
 
         call->request_id = call->events_id = 0;
         if (call->step != CALL_OPEN)
-            answer_failure(calls, call, err, was_sent(call));
+            answer_failure(calls, call, err,
+                           call->step == CALL_QUEUED ? FATE_NOT_SENT : FATE_UNKNOWN);
     }
 }
 
-struct calls *calls_new(struct server *server, const struct clock *clock, const struct backend_options *options)
+struct calls *calls_new(struct server *server, const struct clock *clock,
+                        const struct backend_options *options)
 {
     struct calls *calls = NEW(struct calls);
     struct backend_events events = { on_connected, on_message, on_lost, calls };
@@ -380,7 +403,7 @@ void calls_free(struct calls *calls)
     free(calls);
 }
 
-/* The owner's side ------------------------------------------------------------------------------------------------ */
+/* The owner's side ----------------------------------------------------------------------------- */
 
 bool calls_busy(const struct calls *calls)
 {
@@ -423,7 +446,8 @@ static void send_progress(struct calls *calls, struct call *call)
     server_notify_end(calls->server, &writer);
 }
 
-/* A supervisor that said nothing at all since the request is hung, and its connection of no use any more. */
+/* A supervisor that said nothing at all since the request is hung, and its connection of no use any
+ * more. */
 static void on_deadline(struct calls *calls, struct call *call)
 {
     struct error err = ERROR_INIT;
@@ -432,7 +456,7 @@ static void on_deadline(struct calls *calls, struct call *call)
               (unsigned long long)((now_ms(calls) - call->sent_ms) / 1000));
     if (backend_heard_ms(calls->backend) <= call->sent_ms)
         backend_abandon(calls->backend, &err);
-    answer_failure(calls, call, &err, true);
+    answer_failure(calls, call, &err, FATE_UNKNOWN);
 }
 
 void calls_tick(struct calls *calls)

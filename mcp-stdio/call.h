@@ -1,5 +1,5 @@
-/* call.h: tool calls in flight: from the request to the supervisor's reply, a deadline, or the client's cancel; and open
- * subscriptions, which only a cancel ends. */
+/* call.h: tool calls in flight: from the request to the supervisor's reply, a deadline, or the
+ * client's cancel; and open subscriptions, which only a cancel ends. */
 #ifndef MCP_STDIO_CALL_H
 #define MCP_STDIO_CALL_H
 
@@ -9,11 +9,12 @@
 
 struct calls;
 
-struct calls *calls_new(struct server *server, const struct clock *clock, const struct backend_options *options);
+struct calls *calls_new(struct server *server, const struct clock *clock,
+                        const struct backend_options *options);
 void calls_free(struct calls *calls); /* calls in flight end without an answer */
 
-/* Sends what TOOL_REQUEST holds to the supervisor and answers TARGET when that replied. Takes over TOOL_REQUEST's memory.
- * PROGRESS_TOKEN as the client wrote it, or nothing. */
+/* Sends what TOOL_REQUEST holds to the supervisor and answers TARGET when that replied. Takes over
+ * TOOL_REQUEST's memory. PROGRESS_TOKEN as the client wrote it, or nothing. */
 void calls_start(struct calls *calls, const struct server_target *target, const struct tool *tool,
                  struct tool_request *tool_request, struct jsonrpc_slice progress_token);
 /* Keeps TARGET open until it is cancelled. -1 when too many are. */

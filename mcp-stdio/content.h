@@ -1,5 +1,5 @@
-/* content.h: what a tool call returns to the model: readable text, and the same facts as structured content, since half
- * of the clients show only the one and half only the other. */
+/* content.h: what a tool call returns to the model: readable text, and the same facts as structured
+ * content, since half of the clients show only the one and half only the other. */
 #ifndef MCP_STDIO_CONTENT_H
 #define MCP_STDIO_CONTENT_H
 
@@ -12,9 +12,10 @@
 #define CONTENT_TEXT_MAX 8000u /* bytes: what every client shows uncut */
 
 /* Members of a result: content, structuredContent, isError. STRUCTURED is compact JSON. */
-void content_write(struct json_writer *writer, const struct buf *text, const struct buf *structured);
-/* The same for a call that failed, in words that a model can act on. No structured content: clients hold that against
- * the tool's output schema. */
+void content_write(struct json_writer *writer, const struct buf *text,
+                   const struct buf *structured);
+/* The same for a call that failed, in words that a model can act on. No structured content: clients
+ * hold that against the tool's output schema. */
 void content_write_error(struct json_writer *writer, const char *text);
 
 /* Cuts TEXT to MAX bytes, with a mark that says so. */

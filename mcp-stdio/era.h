@@ -1,8 +1,8 @@
-/* era.h: what differs between the two eras of the protocol. Each message says by itself which era it belongs to, and
- * both may alternate in one process.
+/* era.h: what differs between the two eras of the protocol. Each message says by itself which era
+ * it belongs to, and both may alternate in one process.
  *
- * modern: 2026-07-28. Every request carries version and capabilities in params._meta; there is no handshake.
- * legacy: 2024-11-05 to 2025-11-25. `initialize` negotiates once for what follows. */
+ * modern: 2026-07-28. Every request carries version and capabilities in params._meta; there is no
+ * handshake. legacy: 2024-11-05 to 2025-11-25. `initialize` negotiates once for what follows. */
 #ifndef MCP_STDIO_ERA_H
 #define MCP_STDIO_ERA_H
 
@@ -23,7 +23,8 @@ struct era {
     /* Members that every result of the era begins and ends with. */
     void (*write_first)(struct json_writer *writer);
     void (*write_last)(struct json_writer *writer);
-    /* Members of results that clients may keep: lists and descriptions that are the same for everyone. */
+    /* Members of results that clients may keep: lists and descriptions that are the same for
+     * everyone. */
     void (*write_cacheable)(struct json_writer *writer);
 };
 
@@ -35,7 +36,8 @@ bool era_modern_claims(const struct jsonrpc_message *message);
 /* Checks what a modern request says about itself; refuses it and returns -1 when that is wrong. */
 int era_modern_check(struct server *server, const struct request *request);
 
-/* What both eras say about this program: members name, title, version, and the instructions for a model. */
+/* What both eras say about this program: members name, title, version, and the instructions for a
+ * model. */
 void era_write_server_info(struct json_writer *writer, const char *name);
 extern const char era_instructions[];
 

@@ -24,7 +24,8 @@ static void on_initialize(struct server *server, const struct request *request)
     const char *revision;
 
     if (!wanted) {
-        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, "params.protocolVersion must be a string", NULL);
+        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS,
+                      "params.protocolVersion must be a string", NULL);
         return;
     }
     revision = negotiate(wanted);
@@ -51,11 +52,8 @@ static void on_ping(struct server *server, const struct request *request)
 }
 
 static const struct era_method methods[] = {
-    { "initialize", on_initialize },
-    { "ping", on_ping },
-    { "tools/list", tools_on_list },
-    { "tools/call", tools_on_call },
-    { NULL, NULL },
+    { "initialize", on_initialize }, { "ping", on_ping }, { "tools/list", tools_on_list },
+    { "tools/call", tools_on_call }, { NULL, NULL },
 };
 
 static void write_nothing(struct json_writer *writer)

@@ -14,12 +14,13 @@
 #define TTL_MS 300000 /* how long clients may keep what is the same for everyone */
 
 const char era_instructions[] =
-    "These tools hand long coding tasks to an OpenCode agent that works in a sandbox. opencode_run_task starts a run and "
-    "returns at once: keep its runId. Then call opencode_get_result with that runId and waitSeconds 45, again and again until "
-    "the status is completed, failed, cancelled or interrupted; don't poll without waitSeconds. Runs take minutes to hours "
-    "and go on when this conversation ends: opencode_list_runs finds them again. Look at what was really done with "
-    "opencode_get_diff, and at how with opencode_get_log. For a follow-up in the same workspace call opencode_run_task with "
-    "the sessionId.";
+    "These tools hand long coding tasks to an OpenCode agent that works in a sandbox. "
+    "opencode_run_task starts a run and returns at once: keep its runId. Then call "
+    "opencode_get_result with that runId and waitSeconds 45, again and again until the status is "
+    "completed, failed, cancelled or interrupted; don't poll without waitSeconds. Runs take "
+    "minutes to hours and go on when this conversation ends: opencode_list_runs finds them again. "
+    "Look at what was really done with opencode_get_diff, and at how with opencode_get_log. For a "
+    "follow-up in the same workspace call opencode_run_task with the sessionId.";
 
 void era_write_server_info(struct json_writer *writer, const char *name)
 {
@@ -31,7 +32,7 @@ void era_write_server_info(struct json_writer *writer, const char *name)
     json_write_object_end(writer);
 }
 
-/* What a request says about itself ------------------------------------------------------------------------------- */
+/* What a request says about itself ------------------------------------------------------------- */
 
 static const struct json_value *meta_of(const struct jsonrpc_message *message)
 {
@@ -64,8 +65,8 @@ static int check_version(struct server *server, const struct request *request, c
     json_write_array_end(&writer);
     json_member_string(&writer, "requested", version);
     json_write_object_end(&writer);
-    server_refuse(server, &request->target, UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version",
-                  data.failed ? NULL : buf_text(&data));
+    server_refuse(server, &request->target, UNSUPPORTED_PROTOCOL_VERSION,
+                  "Unsupported protocol version", data.failed ? NULL : buf_text(&data));
     return -1;
 }
 
@@ -77,7 +78,8 @@ static bool is_client_info(const struct json_value *info)
 
 static bool is_log_level(const struct json_value *level)
 {
-    static const char *const levels[] = { "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency" };
+    static const char *const levels[] = { "debug", "info",     "notice", "warning",
+                                          "error", "critical", "alert",  "emergency" };
 
     if (!level)
         return true;
@@ -99,13 +101,14 @@ int era_modern_check(struct server *server, const struct request *request)
     if (json_kind(json_get(meta, META "clientCapabilities")) != JSON_KIND_OBJECT)
         return refuse(server, request, "_meta[\"" META "clientCapabilities\"] must be an object");
     if (!is_client_info(json_get(meta, META "clientInfo")))
-        return refuse(server, request, "_meta[\"" META "clientInfo\"] must have the strings name and version");
+        return refuse(server, request,
+                      "_meta[\"" META "clientInfo\"] must have the strings name and version");
     if (!is_log_level(json_get(meta, META "logLevel")))
         return refuse(server, request, "_meta[\"" META "logLevel\"] is not a level");
     return 0;
 }
 
-/* Methods --------------------------------------------------------------------------------------------------------- */
+/* Methods -------------------------------------------------------------------------------------- */
 
 static void write_cacheable(struct json_writer *writer)
 {
@@ -133,8 +136,8 @@ static void on_discover(struct server *server, const struct request *request)
     server_answer_end(&answer);
 }
 
-/* Nothing that could be subscribed to exists yet, so the set that is honoured is empty; but it is acknowledged, since
- * clients open a subscription right after discovery and wait for that. */
+/* Nothing that could be subscribed to exists yet, so the set that is honoured is empty; but it is
+ * acknowledged, since clients open a subscription right after discovery and wait for that. */
 static void on_listen(struct server *server, const struct request *request)
 {
     struct json_writer writer;
@@ -144,7 +147,8 @@ static void on_listen(struct server *server, const struct request *request)
         return;
     }
     if (calls_keep_open(server_calls(server), &request->target) < 0) {
-        server_refuse(server, &request->target, JSONRPC_INTERNAL_ERROR, "too many subscriptions are open", NULL);
+        server_refuse(server, &request->target, JSONRPC_INTERNAL_ERROR,
+                      "too many subscriptions are open", NULL);
         return;
     }
     server_notify_begin(server, &writer, "notifications/subscriptions/acknowledged");

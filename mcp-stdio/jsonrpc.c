@@ -9,10 +9,10 @@
 #include "common/str.h"
 
 #define LOG "mcp"
-#define READ_MAX (64u << 10) /* bytes that the owner reserves at most */
+#define READ_MAX (64u << 10)  /* bytes that the owner reserves at most */
 #define KEEP_MAX (256u << 10) /* a larger buffer is given back when it is empty */
 
-/* Lines ----------------------------------------------------------------------------------------------------------- */
+/* Lines ---------------------------------------------------------------------------------------- */
 
 void jsonrpc_lines_init(struct jsonrpc_lines *lines)
 {
@@ -107,9 +107,10 @@ bool jsonrpc_lines_next(struct jsonrpc_lines *lines, struct jsonrpc_slice *line)
     return false;
 }
 
-/* Walking over text ----------------------------------------------------------------------------------------------- */
+/* Walking over text ---------------------------------------------------------------------------- */
 
-/* Text that the parser has refused comes here too: each step stays inside and says when it makes no sense. */
+/* Text that the parser has refused comes here too: each step stays inside and says when it makes no
+ * sense. */
 struct walk {
     struct jsonrpc_slice text;
     size_t at;
@@ -204,11 +205,12 @@ static bool skip_value(struct walk *walk, struct jsonrpc_slice *value)
 /* Behind '{' or ','. */
 static bool skip_member(struct walk *walk, struct jsonrpc_slice *name, struct jsonrpc_slice *value)
 {
-    return skip_value(walk, name) && name->data[0] == '"' && skip_char(walk, ':') && skip_value(walk, value);
+    return skip_value(walk, name) && name->data[0] == '"' && skip_char(walk, ':') &&
+           skip_value(walk, value);
 }
 
-struct jsonrpc_slice jsonrpc_member_text(struct jsonrpc_slice object, const struct json_value *value,
-                                         const char *name)
+struct jsonrpc_slice jsonrpc_member_text(struct jsonrpc_slice object,
+                                         const struct json_value *value, const char *name)
 {
     struct walk walk = { .text = object };
     struct jsonrpc_slice member_name = { NULL, 0 };
@@ -243,7 +245,7 @@ bool jsonrpc_slice_equal(struct jsonrpc_slice a, struct jsonrpc_slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Repair ---------------------------------------------------------------------------------------------------------- */
+/* Repair --------------------------------------------------------------------------------------- */
 
 /* The value of "\uXXXX" at TEXT, or -1. */
 static long escape_at(const char *text, size_t len)
@@ -258,7 +260,8 @@ static long escape_at(const char *text, size_t len)
     return strtol(digits, NULL, 16);
 }
 
-/* Length of the escape at TEXT, which begins with a backslash; what the parser would refuse becomes \ufffd. */
+/* Length of the escape at TEXT, which begins with a backslash; what the parser would refuse becomes
+ * \ufffd. */
 static size_t repair_escape(char *text, size_t len, bool *changed)
 {
     long code = escape_at(text, len);
@@ -296,7 +299,7 @@ static bool repair(char *text, size_t len)
     return changed;
 }
 
-/* Messages -------------------------------------------------------------------------------------------------------- */
+/* Messages ------------------------------------------------------------------------------------- */
 
 bool jsonrpc_is_id(const struct json_value *value)
 {
@@ -314,8 +317,8 @@ static bool is_id_text(struct jsonrpc_slice text)
            jsonrpc_is_id(json_root(doc));
 }
 
-/* The id in an object that the parser refused for something else: a name given twice, too many levels. Nothing when
- * the text is no object from end to end. */
+/* The id in an object that the parser refused for something else: a name given twice, too many
+ * levels. Nothing when the text is no object from end to end. */
 static struct jsonrpc_slice id_in_refused(struct jsonrpc_slice text)
 {
     struct walk walk = { .text = text };
@@ -340,7 +343,8 @@ static int parse(struct jsonrpc_message *message, struct error *why)
 {
     struct error again;
 
-    if (json_parse(&message->doc, message->text.data, message->text.len, JSONRPC_LINE_MAX, why) == 0)
+    if (json_parse(&message->doc, message->text.data, message->text.len, JSONRPC_LINE_MAX, why) ==
+        0)
         return 0;
     message->repaired = malloc(message->text.len + 1);
     if (!message->repaired)
@@ -350,10 +354,12 @@ static int parse(struct jsonrpc_message *message, struct error *why)
     if (!repair(message->repaired, message->text.len))
         return -1;
     message->text.data = message->repaired;
-    return json_parse(&message->doc, message->text.data, message->text.len, JSONRPC_LINE_MAX, &again);
+    return json_parse(&message->doc, message->text.data, message->text.len, JSONRPC_LINE_MAX,
+                      &again);
 }
 
-static enum jsonrpc_verdict refuse(const struct jsonrpc_message *message, struct error *why, const char *what)
+static enum jsonrpc_verdict refuse(const struct jsonrpc_message *message, struct error *why,
+                                   const char *what)
 {
     error_set(why, ERR_INVALID, 0, "%s", what);
     return message->id.data ? JSONRPC_REFUSED : JSONRPC_SILENT;
@@ -377,10 +383,12 @@ static enum jsonrpc_verdict classify(struct jsonrpc_message *message, struct err
     message->params = json_get(root, "params");
     if (!id)
         return JSONRPC_NOTIFICATION;
-    return message->id.data ? JSONRPC_REQUEST : refuse(message, why, "id must be a string or a whole number");
+    return message->id.data ? JSONRPC_REQUEST
+                            : refuse(message, why, "id must be a string or a whole number");
 }
 
-enum jsonrpc_verdict jsonrpc_read(struct jsonrpc_message *message, struct jsonrpc_slice line, struct error *why)
+enum jsonrpc_verdict jsonrpc_read(struct jsonrpc_message *message, struct jsonrpc_slice line,
+                                  struct error *why)
 {
     *message = (struct jsonrpc_message){ .text = line };
     if (parse(message, why) < 0) {
@@ -408,7 +416,7 @@ void jsonrpc_finish(struct jsonrpc_message *message)
     *message = (struct jsonrpc_message){ .doc = NULL };
 }
 
-/* Writing --------------------------------------------------------------------------------------------------------- */
+/* Writing -------------------------------------------------------------------------------------- */
 
 void jsonrpc_write_head(struct json_writer *writer, struct jsonrpc_slice id)
 {
@@ -418,8 +426,8 @@ void jsonrpc_write_head(struct json_writer *writer, struct jsonrpc_slice id)
     json_write_raw(writer, id.data, id.len);
 }
 
-void jsonrpc_write_error(struct json_writer *writer, struct jsonrpc_slice id, int code, const char *message,
-                         const char *data)
+void jsonrpc_write_error(struct json_writer *writer, struct jsonrpc_slice id, int code,
+                         const char *message, const char *data)
 {
     jsonrpc_write_head(writer, id);
     json_write_name(writer, "error");

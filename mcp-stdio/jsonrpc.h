@@ -1,7 +1,8 @@
-/* jsonrpc.h: the client's bytes to lines, lines to JSON-RPC 2.0 messages, and the frame of what goes back. No I/O.
+/* jsonrpc.h: the client's bytes to lines, lines to JSON-RPC 2.0 messages, and the frame of what
+ * goes back. No I/O.
  *
- * Ids and progress tokens are kept as the text that the client wrote and echoed byte for byte: 1, "1" and 1.0 stay what
- * they are, and no number passes through a double. */
+ * Ids and progress tokens are kept as the text that the client wrote and echoed byte for byte: 1,
+ * "1" and 1.0 stay what they are, and no number passes through a double. */
 #ifndef MCP_STDIO_JSONRPC_H
 #define MCP_STDIO_JSONRPC_H
 
@@ -24,7 +25,7 @@ struct jsonrpc_slice {
     size_t len;
 };
 
-/* Lines ----------------------------------------------------------------------------------------------------------- */
+/* Lines ---------------------------------------------------------------------------------------- */
 
 struct jsonrpc_lines {
     struct buf in;
@@ -38,10 +39,11 @@ void jsonrpc_lines_finish(struct jsonrpc_lines *lines);
 /* Room for LEN bytes to read into; jsonrpc_lines_commit adds what was read. */
 char *jsonrpc_lines_reserve(struct jsonrpc_lines *lines, size_t len);
 void jsonrpc_lines_commit(struct jsonrpc_lines *lines, size_t len);
-/* The next whole line without its end, borrowed until the next call; blank lines are passed over. */
+/* The next whole line without its end, borrowed until the next call; blank lines are passed over.
+ */
 bool jsonrpc_lines_next(struct jsonrpc_lines *lines, struct jsonrpc_slice *line);
 
-/* Messages -------------------------------------------------------------------------------------------------------- */
+/* Messages ------------------------------------------------------------------------------------- */
 
 enum jsonrpc_verdict {
     JSONRPC_REQUEST,
@@ -61,28 +63,30 @@ struct jsonrpc_message {
     const struct json_value *params; /* NULL when absent; may be of any kind */
 };
 
-/* Reads LINE, to which MESSAGE keeps pointing. Models and tools do write half surrogate pairs, NUL escapes and bytes that
- * are no UTF-8: those are replaced before the line is given up. MESSAGE is released with jsonrpc_finish, whatever the
- * verdict; *WHY says what was wrong. */
-enum jsonrpc_verdict jsonrpc_read(struct jsonrpc_message *message, struct jsonrpc_slice line, struct error *why);
+/* Reads LINE, to which MESSAGE keeps pointing. Models and tools do write half surrogate pairs, NUL
+ * escapes and bytes that are no UTF-8: those are replaced before the line is given up. MESSAGE is
+ * released with jsonrpc_finish, whatever the verdict; *WHY says what was wrong. */
+enum jsonrpc_verdict jsonrpc_read(struct jsonrpc_message *message, struct jsonrpc_slice line,
+                                  struct error *why);
 void jsonrpc_finish(struct jsonrpc_message *message);
 
-/* The text of member NAME of VALUE, whose own text is OBJECT; nothing when there is no such member. */
-struct jsonrpc_slice jsonrpc_member_text(struct jsonrpc_slice object, const struct json_value *value,
-                                         const char *name);
+/* The text of member NAME of VALUE, whose own text is OBJECT; nothing when there is no such member.
+ */
+struct jsonrpc_slice jsonrpc_member_text(struct jsonrpc_slice object,
+                                         const struct json_value *value, const char *name);
 /* Walks the elements of an array's text: *AT starts at 0. False at the end. */
 bool jsonrpc_next_element(struct jsonrpc_slice array, size_t *at, struct jsonrpc_slice *element);
 /* A string or a whole number. */
 bool jsonrpc_is_id(const struct json_value *value);
 bool jsonrpc_slice_equal(struct jsonrpc_slice a, struct jsonrpc_slice b);
 
-/* Writing --------------------------------------------------------------------------------------------------------- */
+/* Writing -------------------------------------------------------------------------------------- */
 
 /* {"jsonrpc":"2.0","id":ID and no closing brace. */
 void jsonrpc_write_head(struct json_writer *writer, struct jsonrpc_slice id);
 /* A whole error response; DATA is compact JSON or NULL. */
-void jsonrpc_write_error(struct json_writer *writer, struct jsonrpc_slice id, int code, const char *message,
-                         const char *data);
+void jsonrpc_write_error(struct json_writer *writer, struct jsonrpc_slice id, int code,
+                         const char *message, const char *data);
 /* {"jsonrpc":"2.0","method":METHOD,"params":{ and no closing braces. */
 void jsonrpc_write_notification(struct json_writer *writer, const char *method);
 

@@ -1,5 +1,5 @@
-/* main.c: arguments, descriptors, the poll loop, the exit. The process holds nothing that would be missed: clients start
- * it only to look at it, start it twice, and kill it at any moment. */
+/* main.c: arguments, descriptors, the poll loop, the exit. The process holds nothing that would be
+ * missed: clients start it only to look at it, start it twice, and kill it at any moment. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,14 +25,15 @@
 static const char usage[] =
     "usage: sandbox-mcp [serve]\n"
     "\n"
-    "An MCP server on standard input and output, with which an assistant hands long coding tasks to OpenCode in\n"
-    "sandboxes. MCP clients start it; it starts sandbox-supervisord when that does not run yet.\n"
+    "An MCP server on standard input and output, with which an assistant hands long coding\n"
+    "tasks to OpenCode in sandboxes. MCP clients start it; it starts sandbox-supervisord when\n"
+    "that does not run yet.\n"
     "\n"
     "  --help     show this\n"
     "  --version  show the version\n"
     "\n"
-    "Environment: SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME and SANDBOX_MCP_CONFIG say where things are,\n"
-    "SANDBOX_MCP_SUPERVISORD which supervisor is started.\n";
+    "Environment: SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME and SANDBOX_MCP_CONFIG say where\n"
+    "things are, SANDBOX_MCP_SUPERVISORD which supervisor is started.\n";
 
 static const struct backend_options backend_options = {
     .launch = launch_supervisor,
@@ -71,7 +72,7 @@ static int watch_parent(void)
     return fd;
 }
 
-/* The loop -------------------------------------------------------------------------------------------------------- */
+/* The loop ------------------------------------------------------------------------------------- */
 
 enum { POLL_INPUT, POLL_OUTPUT, POLL_SUPERVISOR, POLL_PARENT, POLL_COUNT };
 
@@ -132,11 +133,12 @@ static bool is_over(const struct loop *loop)
 {
     if (!loop->input_ended)
         return false;
-    return now_ms() >= loop->end_ms || (!server_is_busy(loop->server) && !server_output(loop->server)->len);
+    return now_ms() >= loop->end_ms ||
+           (!server_is_busy(loop->server) && !server_output(loop->server)->len);
 }
 
-/* -1 when the client is gone. The supervisor comes first: a call that arrives in the same turn must not be sent to one
- * that has just ended. */
+/* -1 when the client is gone. The supervisor comes first: a call that arrives in the same turn must
+ * not be sent to one that has just ended. */
 static int turn(struct loop *loop, struct error *err)
 {
     struct pollfd polls[POLL_COUNT];

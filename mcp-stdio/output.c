@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* O_NONBLOCK belongs to the open file, which may be shared with the client or a terminal; so it isn't set on what was
- * inherited. A pipe is opened once more through /proc, a socket has a flag for each call, and the rest waits. */
+/* O_NONBLOCK belongs to the open file, which may be shared with the client or a terminal; so it
+ * isn't set on what was inherited. A pipe is opened once more through /proc, a socket has a flag
+ * for each call, and the rest waits. */
 static int reopen_pipe(int fd)
 {
     char path[32];
@@ -18,7 +19,8 @@ static int reopen_pipe(int fd)
     return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Opened files take the lowest free number; none of ours may become a standard descriptor that was closed. */
+/* Opened files take the lowest free number; none of ours may become a standard descriptor that was
+ * closed. */
 static int fill_standard(struct error *err)
 {
     int fd;

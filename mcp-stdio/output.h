@@ -1,5 +1,5 @@
-/* output.h: the real standard output, taken away from everyone else at start, and written without ever waiting where the
- * system allows that. */
+/* output.h: the real standard output, taken away from everyone else at start, and written without
+ * ever waiting where the system allows that. */
 #ifndef MCP_STDIO_OUTPUT_H
 #define MCP_STDIO_OUTPUT_H
 

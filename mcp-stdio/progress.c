@@ -59,7 +59,8 @@ void progress_begin(struct progress *progress, const struct json_value *view, ui
 
     if (!progress_wanted(progress))
         return;
-    for (const struct json_value *step = json_first(json_get(view, "steps")); step; step = json_next(step))
+    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
+         step = json_next(step))
         newest = step;
     set_status(progress, json_string(json_get(view, "status")));
     set_phase(progress, json_string(json_get(view, "phase")));
@@ -78,8 +79,9 @@ static bool is_ended(const char *status)
 
 static bool is_step(const char *kind)
 {
-    static const enum event_kind steps[] = { EVENT_KIND_TEXT,       EVENT_KIND_TOOL,  EVENT_KIND_TODO,
-                                             EVENT_KIND_QUESTION,   EVENT_KIND_RETRY, EVENT_KIND_REFUSED,
+    static const enum event_kind steps[] = { EVENT_KIND_TEXT,       EVENT_KIND_TOOL,
+                                             EVENT_KIND_TODO,       EVENT_KIND_QUESTION,
+                                             EVENT_KIND_RETRY,      EVENT_KIND_REFUSED,
                                              EVENT_KIND_PERMISSION, EVENT_KIND_ERROR };
 
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)
@@ -106,8 +108,9 @@ void progress_event(struct progress *progress, const struct json_value *event, u
     }
     if (!changed)
         return;
-    progress->due_ms = progress->last_ms && progress->last_ms + PAUSE_MS > now_ms ? progress->last_ms + PAUSE_MS
-                                                                                  : now_ms;
+    progress->due_ms = progress->last_ms && progress->last_ms + PAUSE_MS > now_ms
+                           ? progress->last_ms + PAUSE_MS
+                           : now_ms;
 }
 
 void progress_write(struct progress *progress, struct json_writer *writer, uint64_t now_ms)
@@ -119,7 +122,8 @@ void progress_write(struct progress *progress, struct json_writer *writer, uint6
         buf_printf(&message, " (%s)", progress->phase);
     if (progress->step[0])
         buf_printf(&message, ": %s", progress->step);
-    buf_printf(&message, " [waited %llu s]", (unsigned long long)((now_ms - progress->begun_ms) / 1000));
+    buf_printf(&message, " [waited %llu s]",
+               (unsigned long long)((now_ms - progress->begun_ms) / 1000));
     json_write_name(writer, "progressToken");
     json_write_raw(writer, progress->token, progress->token_len);
     json_member_u64(writer, "progress", ++progress->count);

@@ -1,5 +1,6 @@
-/* progress.h: a run's events as progress notifications for the call that waits for it. Pure: events and time in, lines
- * out. A change is told within a second, and every five seconds there is a line in any case. */
+/* progress.h: a run's events as progress notifications for the call that waits for it. Pure: events
+ * and time in, lines out. A change is told within a second, and every five seconds there is a line
+ * in any case. */
 #ifndef MCP_STDIO_PROGRESS_H
 #define MCP_STDIO_PROGRESS_H
 

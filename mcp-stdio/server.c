@@ -28,7 +28,7 @@ struct batch {
     size_t holders;
 };
 
-/* Life ------------------------------------------------------------------------------------------------------------ */
+/* Life ----------------------------------------------------------------------------------------- */
 
 struct server *server_new(const struct server_options *options)
 {
@@ -61,7 +61,7 @@ void server_set_revision(struct server *server, const char *revision)
     server->revision = revision;
 }
 
-/* Answers --------------------------------------------------------------------------------------------------------- */
+/* Answers -------------------------------------------------------------------------------------- */
 
 void server_batch_hold(struct batch *batch)
 {
@@ -81,7 +81,8 @@ void server_batch_release(struct server *server, struct batch *batch)
     free(batch);
 }
 
-static void open_answer(struct server_answer *answer, struct server *server, const struct server_target *target)
+static void open_answer(struct server_answer *answer, struct server *server,
+                        const struct server_target *target)
 {
     answer->server = server;
     answer->target = target;
@@ -109,7 +110,8 @@ static bool close_answer(struct server_answer *answer)
     return false;
 }
 
-void server_answer_begin(struct server_answer *answer, struct server *server, const struct server_target *target)
+void server_answer_begin(struct server_answer *answer, struct server *server,
+                         const struct server_target *target)
 {
     open_answer(answer, server, target);
     jsonrpc_write_head(&answer->writer, target->id);
@@ -128,8 +130,8 @@ void server_answer_end(struct server_answer *answer)
                       "the answer is too large for one message; ask for less", NULL);
 }
 
-void server_refuse(struct server *server, const struct server_target *target, int code, const char *message,
-                   const char *data)
+void server_refuse(struct server *server, const struct server_target *target, int code,
+                   const char *message, const char *data)
 {
     struct server_answer answer;
 
@@ -152,9 +154,10 @@ void server_notify_end(struct server *server, struct json_writer *writer)
     buf_append_char(&server->out, '\n');
 }
 
-/* Messages -------------------------------------------------------------------------------------------------------- */
+/* Messages ------------------------------------------------------------------------------------- */
 
-static void refuse_invalid_params(struct server *server, const struct request *request, const char *message)
+static void refuse_invalid_params(struct server *server, const struct request *request,
+                                  const char *message)
 {
     server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, message, NULL);
 }
@@ -179,7 +182,8 @@ static void dispatch(struct server *server, const struct request *request)
     }
 }
 
-static void on_request(struct server *server, const struct jsonrpc_message *message, struct batch *batch)
+static void on_request(struct server *server, const struct jsonrpc_message *message,
+                       struct batch *batch)
 {
     struct request request = { message, { message->id, &era_legacy, batch } };
 
@@ -188,9 +192,11 @@ static void on_request(struct server *server, const struct jsonrpc_message *mess
         request.target.era = &era_modern;
         if (era_modern_check(server, &request) == 0)
             dispatch(server, &request);
-    } else if (!server->revision && server->modern_seen && strcmp(message->method, "initialize") != 0) {
+    } else if (!server->revision && server->modern_seen &&
+               strcmp(message->method, "initialize") != 0) {
         refuse_invalid_params(server, &request,
-                              "missing _meta[\"io.modelcontextprotocol/protocolVersion\"], and there was no initialize");
+                              "missing _meta[\"io.modelcontextprotocol/protocolVersion\"], and "
+                              "there was no initialize");
     } else {
         dispatch(server, &request);
     }
@@ -216,7 +222,8 @@ static void on_batch(struct server *server, const struct jsonrpc_message *messag
     struct batch *batch;
     size_t at = 0;
 
-    if (!str_equal(server->revision, "2025-03-26") || json_count(json_root(message->doc)) > BATCH_MAX) {
+    if (!str_equal(server->revision, "2025-03-26") ||
+        json_count(json_root(message->doc)) > BATCH_MAX) {
         log_warn(LOG, "an array of messages is passed over");
         return;
     }
@@ -276,7 +283,7 @@ void server_input_commit(struct server *server, size_t len)
         on_message(server, line, NULL);
 }
 
-/* The owner's side ------------------------------------------------------------------------------------------------ */
+/* The owner's side ----------------------------------------------------------------------------- */
 
 struct buf *server_output(struct server *server)
 {

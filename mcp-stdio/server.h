@@ -1,5 +1,6 @@
-/* server.h: one MCP client's server: bytes in, bytes out. It reads messages, finds the era of each, and answers. The
- * owner (main, a test, a fuzzer) moves the bytes and the time; nothing here waits. */
+/* server.h: one MCP client's server: bytes in, bytes out. It reads messages, finds the era of each,
+ * and answers. The owner (main, a test, a fuzzer) moves the bytes and the time; nothing here waits.
+ */
 #ifndef MCP_STDIO_SERVER_H
 #define MCP_STDIO_SERVER_H
 
@@ -22,7 +23,8 @@ struct server_options {
 struct server *server_new(const struct server_options *options);
 void server_free(struct server *server);
 
-/* Bytes from the client: read up to LEN of them into the returned place, then say how many came. NULL when memory is out. */
+/* Bytes from the client: read up to LEN of them into the returned place, then say how many came.
+ * NULL when memory is out. */
 char *server_input_reserve(struct server *server, size_t len);
 void server_input_commit(struct server *server, size_t len);
 /* Bytes for the client, whole lines. The owner consumes what it has written. */
@@ -41,7 +43,7 @@ uint64_t server_deadline_ms(const struct server *server);
 /* Does what is due, and sends what was gathered for the supervisor: call once a turn. */
 void server_tick(struct server *server);
 
-/* For eras and tools ---------------------------------------------------------------------------------------------- */
+/* For eras and tools --------------------------------------------------------------------------- */
 
 struct batch; /* the answers to one array of messages */
 
@@ -66,12 +68,13 @@ struct server_answer {
     struct json_writer writer;
 };
 
-void server_answer_begin(struct server_answer *answer, struct server *server, const struct server_target *target);
+void server_answer_begin(struct server_answer *answer, struct server *server,
+                         const struct server_target *target);
 /* When the answer came out too large for a line, an error goes out in its place. */
 void server_answer_end(struct server_answer *answer);
 /* An error response; DATA is compact JSON or NULL. */
-void server_refuse(struct server *server, const struct server_target *target, int code, const char *message,
-                   const char *data);
+void server_refuse(struct server *server, const struct server_target *target, int code,
+                   const char *message, const char *data);
 /* A line of its own, begun with jsonrpc_write_notification. */
 void server_notify_begin(struct server *server, struct json_writer *writer, const char *method);
 void server_notify_end(struct server *server, struct json_writer *writer);

@@ -17,11 +17,13 @@
 #define LINE_ROOM 300   /* bytes of one line in a list */
 #define TASK_ROOM 400   /* bytes of the task in a result */
 
-/* Arguments ------------------------------------------------------------------------------------------------------- */
+/* Arguments ------------------------------------------------------------------------------------ */
 
-/* Writes what TARGET holds as params for the supervisor. A string that is NULL, a number that is 0 and a status past the last
- * name were left out by the model, and stay out, so that the supervisor's defaults apply. */
-static void write_field(struct json_writer *writer, const struct json_field *field, const void *from)
+/* Writes what TARGET holds as params for the supervisor. A string that is NULL, a number that is 0
+ * and a status past the last name were left out by the model, and stay out, so that the
+ * supervisor's defaults apply. */
+static void write_field(struct json_writer *writer, const struct json_field *field,
+                        const void *from)
 {
     int index;
 
@@ -49,7 +51,8 @@ static void write_field(struct json_writer *writer, const struct json_field *fie
     }
 }
 
-static int write_params(struct tool_request *out, const struct json_field *fields, const void *target, struct error *err)
+static int write_params(struct tool_request *out, const struct json_field *fields,
+                        const void *target, struct error *err)
 {
     struct json_writer writer;
 
@@ -61,7 +64,8 @@ static int write_params(struct tool_request *out, const struct json_field *field
     return out->body.failed ? error_set(err, ERR_LIMIT, 0, "the arguments are too large") : 0;
 }
 
-int tool_run_task_read(const struct json_value *arguments, struct tool_request *out, struct error *err)
+int tool_run_task_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err)
 {
     struct run_create_params params = { .task = NULL };
 
@@ -72,7 +76,8 @@ int tool_run_task_read(const struct json_value *arguments, struct tool_request *
     return write_params(out, run_create_fields, &params, err);
 }
 
-/* The same parameters as the schema shows, with those as raw values that are read with more leniency. */
+/* The same parameters as the schema shows, with those as raw values that are read with more
+ * leniency. */
 struct result_arguments {
     const char *runId;
     const struct json_value *waitSeconds;
@@ -99,12 +104,14 @@ static int read_wait(const struct json_value *value, uint32_t *seconds, struct e
             number = NAN;
     }
     if (isnan(number))
-        return error_argument(err, "waitSeconds", "must be a number of seconds from 0 to %d", WAIT_MAX);
+        return error_argument(err, "waitSeconds", "must be a number of seconds from 0 to %d",
+                              WAIT_MAX);
     *seconds = number <= 0 ? 0 : number >= WAIT_MAX ? WAIT_MAX : (uint32_t)ceil(number);
     return 0;
 }
 
-int tool_run_result_read(const struct json_value *arguments, struct tool_request *out, struct error *err)
+int tool_run_result_read(const struct json_value *arguments, struct tool_request *out,
+                         struct error *err)
 {
     struct result_arguments given = { .runId = NULL };
     struct run_get_params params = { .waitSeconds = 0 };
@@ -114,7 +121,8 @@ int tool_run_result_read(const struct json_value *arguments, struct tool_request
         return -1;
     params.runId = given.runId;
     out->wait_seconds = params.waitSeconds;
-    /* 64 code points may be more bytes; then it is no id of ours, and the supervisor says so without a wait. */
+    /* 64 code points may be more bytes; then it is no id of ours, and the supervisor says so
+     * without a wait. */
     if (!str_copy(out->run_id, sizeof(out->run_id), given.runId))
         params.waitSeconds = out->wait_seconds = 0;
     return write_params(out, run_get_fields, &params, err);
@@ -135,7 +143,8 @@ static const struct json_field list_fields[] = {
     JSON_FIELD_LAST,
 };
 
-int tool_run_list_read(const struct json_value *arguments, struct tool_request *out, struct error *err)
+int tool_run_list_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err)
 {
     struct list_arguments given = { .status = RUN_STATUS_COUNT };
     struct run_list_params params;
@@ -144,18 +153,21 @@ int tool_run_list_read(const struct json_value *arguments, struct tool_request *
 
     if (json_read(arguments, list_fields, JSON_LENIENT, &given, err) < 0)
         return -1;
-    params = (struct run_list_params){ given.sessionId, given.status, given.limit, json_string(given.before) };
+    params = (struct run_list_params){ given.sessionId, given.status, given.limit,
+                                       json_string(given.before) };
     milliseconds = json_u64(given.before, 0);
     if (milliseconds) {
         snprintf(number, sizeof(number), "%llu", (unsigned long long)milliseconds);
         params.before = number;
     }
     if (given.before && (!params.before || str_utf8_length(params.before) > 64))
-        return error_argument(err, "before", "must be unix milliseconds, or the cursor of an earlier answer");
+        return error_argument(err, "before",
+                              "must be unix milliseconds, or the cursor of an earlier answer");
     return write_params(out, run_list_fields, &params, err);
 }
 
-int tool_run_cancel_read(const struct json_value *arguments, struct tool_request *out, struct error *err)
+int tool_run_cancel_read(const struct json_value *arguments, struct tool_request *out,
+                         struct error *err)
 {
     struct run_id_params params = { .runId = NULL };
 
@@ -164,7 +176,8 @@ int tool_run_cancel_read(const struct json_value *arguments, struct tool_request
     return write_params(out, run_id_fields, &params, err);
 }
 
-int tool_run_diff_read(const struct json_value *arguments, struct tool_request *out, struct error *err)
+int tool_run_diff_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err)
 {
     struct run_diff_params params = { .maxBytes = DIFF_BYTES };
 
@@ -181,15 +194,19 @@ int tool_run_diff_read(const struct json_value *arguments, struct tool_request *
 }
 
 const struct json_field tool_run_log_fields[] = {
-    JSON_STRING_FIELD(struct run_events_params, runId, JSON_REQUIRED, 1, 64,
-                      "Id of the run, as returned by opencode_run_task or opencode_list_runs (run_…)."),
+    JSON_STRING_FIELD(
+        struct run_events_params, runId, JSON_REQUIRED, 1, 64,
+        "Id of the run, as returned by opencode_run_task or opencode_list_runs (run_…)."),
     JSON_U64_FIELD(struct run_events_params, after, JSON_OPTIONAL, 0, SAFE_INTEGER,
-                   "Only events with a greater number: the cursor of an earlier answer. 0 or left out: from the start."),
-    JSON_U32_FIELD(struct run_events_params, limit, JSON_OPTIONAL, 1, 1000, "How many events to return; 50 if left out."),
+                   "Only events with a greater number: the cursor of an earlier answer. 0 or left "
+                   "out: from the start."),
+    JSON_U32_FIELD(struct run_events_params, limit, JSON_OPTIONAL, 1, 1000,
+                   "How many events to return; 50 if left out."),
     JSON_FIELD_LAST,
 };
 
-int tool_run_log_read(const struct json_value *arguments, struct tool_request *out, struct error *err)
+int tool_run_log_read(const struct json_value *arguments, struct tool_request *out,
+                      struct error *err)
 {
     struct run_events_params params = { .limit = LOG_EVENTS };
 
@@ -198,7 +215,7 @@ int tool_run_log_read(const struct json_value *arguments, struct tool_request *o
     return write_params(out, tool_run_log_fields, &params, err);
 }
 
-/* Text: parts ----------------------------------------------------------------------------------------------------- */
+/* Text: parts ---------------------------------------------------------------------------------- */
 
 /* A member that is a string; "" when there is none. */
 static const char *text_of(const struct json_value *object, const char *name)
@@ -259,7 +276,7 @@ static void say_commit(struct buf *out, const char *label, const char *commit)
         buf_printf(out, ", %s %.12s", label, commit);
 }
 
-/* Text: one run --------------------------------------------------------------------------------------------------- */
+/* Text: one run -------------------------------------------------------------------------------- */
 
 void tool_run_task_render(const struct json_value *reply, size_t max, struct buf *out)
 {
@@ -281,7 +298,8 @@ static void say_failure(struct buf *out, const struct json_value *error)
         buf_printf(out, " in phase %s", text_of(error, "phase"));
     buf_printf(out, ": %s\n", text_of(error, "message"));
     say(out, "hint", text_of(error, "hint"));
-    buf_printf(out, "retryable: %s\n", json_bool(json_get(error, "retryable"), false) ? "yes" : "no");
+    buf_printf(out, "retryable: %s\n",
+               json_bool(json_get(error, "retryable"), false) ? "yes" : "no");
 }
 
 static void say_evidence(struct buf *out, const struct json_value *evidence)
@@ -289,8 +307,9 @@ static void say_evidence(struct buf *out, const struct json_value *evidence)
     if (!evidence)
         return;
     if (json_bool(json_get(evidence, "known"), false)) {
-        buf_printf(out, "changes: %llu files (+%llu -%llu), %llu untracked, %llu commits", number_of(evidence, "filesChanged"),
-                   number_of(evidence, "insertions"), number_of(evidence, "deletions"), number_of(evidence, "untracked"),
+        buf_printf(out, "changes: %llu files (+%llu -%llu), %llu untracked, %llu commits",
+                   number_of(evidence, "filesChanged"), number_of(evidence, "insertions"),
+                   number_of(evidence, "deletions"), number_of(evidence, "untracked"),
                    number_of(evidence, "commits"));
         if (text_of(evidence, "branch")[0])
             buf_printf(out, " on branch %s", text_of(evidence, "branch"));
@@ -303,16 +322,20 @@ static void say_evidence(struct buf *out, const struct json_value *evidence)
         buf_append_str(out, "changes: not known\n");
     }
     if (number_of(evidence, "refusedRequests"))
-        buf_printf(out, "requests refused by the proxy: %llu\n", number_of(evidence, "refusedRequests"));
+        buf_printf(out, "requests refused by the proxy: %llu\n",
+                   number_of(evidence, "refusedRequests"));
     say(out, "the model's finish reason", text_of(evidence, "finishReason"));
 }
 
 static void say_usage(struct buf *out, const struct json_value *usage)
 {
     if (usage)
-        buf_printf(out, "usage: %llu model requests, tokens: %llu in, %llu out, %llu cache read, %llu cache write; %.4f USD\n",
-                   number_of(usage, "requests"), number_of(usage, "inputTokens"), number_of(usage, "outputTokens"),
-                   number_of(usage, "cacheReadTokens"), number_of(usage, "cacheWriteTokens"),
+        buf_printf(out,
+                   "usage: %llu model requests, tokens: %llu in, %llu out, %llu cache read, %llu "
+                   "cache write; %.4f USD\n",
+                   number_of(usage, "requests"), number_of(usage, "inputTokens"),
+                   number_of(usage, "outputTokens"), number_of(usage, "cacheReadTokens"),
+                   number_of(usage, "cacheWriteTokens"),
                    json_number(json_get(usage, "costUsd"), 0));
 }
 
@@ -322,7 +345,8 @@ static void say_request(struct buf *out, const struct json_value *request)
 
     if (!request)
         return;
-    buf_printf(out, "it asks (%s, requestId %s): ", text_of(request, "kind"), text_of(request, "requestId"));
+    buf_printf(out, "it asks (%s, requestId %s): ", text_of(request, "kind"),
+               text_of(request, "requestId"));
     content_append_cut(out, text_of(request, "text"), 1500);
     buf_append_char(out, '\n');
     if (!json_get(request, "options"))
@@ -388,7 +412,8 @@ void tool_run_result_render(const struct json_value *reply, size_t max, struct b
     say(out, "status", text_of(reply, "status"));
     say(out, "phase", text_of(reply, "phase"));
     if (result)
-        buf_printf(out, "success: %s\n", json_bool(json_get(result, "success"), false) ? "yes" : "no");
+        buf_printf(out, "success: %s\n",
+                   json_bool(json_get(result, "success"), false) ? "yes" : "no");
     say(out, "verdict", text_of(reply, "verdict"));
     say_failure(out, json_get(result, "error"));
     say_request(out, json_get(reply, "request"));
@@ -400,7 +425,7 @@ void tool_run_result_render(const struct json_value *reply, size_t max, struct b
     say_output(out, text_of(result, "output"), max);
 }
 
-/* Text: lists ----------------------------------------------------------------------------------------------------- */
+/* Text: lists ---------------------------------------------------------------------------------- */
 
 static void say_run(struct buf *out, const struct json_value *run)
 {
@@ -438,15 +463,16 @@ void tool_run_list_render(const struct json_value *reply, size_t max, struct buf
         say_run(out, run);
         if (out->len > max - LINE_ROOM) {
             out->len = before;
-            buf_printf(out, "%zu more in this answer are not shown; call again with before %s\n", json_count(runs) - shown,
-                       last);
+            buf_printf(out, "%zu more in this answer are not shown; call again with before %s\n",
+                       json_count(runs) - shown, last);
             return;
         }
         last = text_of(run, "runId");
         shown++;
     }
     if (json_bool(json_get(reply, "hasMore"), false))
-        buf_printf(out, "There are older runs: call again with before %s\n", text_of(reply, "cursor"));
+        buf_printf(out, "There are older runs: call again with before %s\n",
+                   text_of(reply, "cursor"));
 }
 
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out)
@@ -469,7 +495,9 @@ void tool_run_log_render(const struct json_value *reply, size_t max, struct buf 
         last = number_of(event, "number");
     }
     buf_printf(out, "cursor: %llu%s\n", number_of(reply, "cursor"),
-               json_bool(json_get(reply, "hasMore"), false) ? " (more follows: call again with this as after)" : "");
+               json_bool(json_get(reply, "hasMore"), false)
+                   ? " (more follows: call again with this as after)"
+                   : "");
 }
 
 static void say_files(struct buf *out, const struct json_value *files, size_t max)

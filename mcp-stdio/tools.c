@@ -10,15 +10,18 @@
 
 #define ARGUMENTS_TEXT_MAX JSONRPC_LINE_MAX
 
-/* Output schemas -------------------------------------------------------------------------------------------------- */
+/* Output schemas ------------------------------------------------------------------------------- */
 
-#define STATUS_HELP \
-    "queued, started (sandbox, clone and agent are prepared), running, waiting (it asks something), completed, failed, " \
+#define STATUS_HELP                                                                                \
+    "queued, started (sandbox, clone and agent are prepared), running, waiting (it asks "          \
+    "something), completed, failed, "                                                              \
     "cancelled or interrupted. The last four are final."
 
 static const struct tool_output task_output[] = {
-    { "runId", "string", JSON_REQUIRED, "Id of the run: keep it, and pass it to opencode_get_result." },
-    { "sessionId", "string", JSON_REQUIRED, "Id of the session: pass it to opencode_run_task to go on in the same workspace." },
+    { "runId", "string", JSON_REQUIRED,
+      "Id of the run: keep it, and pass it to opencode_get_result." },
+    { "sessionId", "string", JSON_REQUIRED,
+      "Id of the session: pass it to opencode_run_task to go on in the same workspace." },
     { "status", "string", JSON_REQUIRED, STATUS_HELP },
     { "webUiUrl", "string", JSON_OPTIONAL, "Where a person can watch the run." },
     { "message", "string", JSON_OPTIONAL, "What happens now and what to call next." },
@@ -29,15 +32,23 @@ static const struct tool_output run_output[] = {
     { "runId", "string", JSON_REQUIRED, "Id of the run." },
     { "sessionId", "string", JSON_OPTIONAL, "Id of its session." },
     { "status", "string", JSON_REQUIRED, STATUS_HELP },
-    { "phase", "string", JSON_OPTIONAL, "What it is doing: queue, sandbox, clone, agent, prompt, work, collect, stop." },
+    { "phase", "string", JSON_OPTIONAL,
+      "What it is doing: queue, sandbox, clone, agent, prompt, work, collect, stop." },
     { "message", "string", JSON_OPTIONAL, "Where it stands and what to do next, in one sentence." },
-    { "request", "object", JSON_OPTIONAL, "While waiting: the open question or permission request." },
-    { "verdict", "string", JSON_OPTIONAL, "Ended: what was established about its work: changed, no_change, incomplete, failed." },
-    { "result", "object", JSON_OPTIONAL, "Ended: success, output (the agent's last answer) and error {code, phase, message, hint, retryable}." },
-    { "evidence", "object", JSON_OPTIONAL, "Ended: branch, commits, files and lines changed, as the supervisor counted them." },
+    { "request", "object", JSON_OPTIONAL,
+      "While waiting: the open question or permission request." },
+    { "verdict", "string", JSON_OPTIONAL,
+      "Ended: what was established about its work: changed, no_change, incomplete, failed." },
+    { "result", "object", JSON_OPTIONAL,
+      "Ended: success, output (the agent's last answer) and error {code, phase, message, hint, "
+      "retryable}." },
+    { "evidence", "object", JSON_OPTIONAL,
+      "Ended: branch, commits, files and lines changed, as the supervisor counted them." },
     { "usage", "object", JSON_OPTIONAL, "Model requests, tokens and cost so far." },
-    { "steps", "array", JSON_OPTIONAL, "The newest steps, oldest first: {number, time, kind, text}." },
-    { "cursor", "integer", JSON_OPTIONAL, "Number of the newest event; opencode_get_log takes it as `after`." },
+    { "steps", "array", JSON_OPTIONAL,
+      "The newest steps, oldest first: {number, time, kind, text}." },
+    { "cursor", "integer", JSON_OPTIONAL,
+      "Number of the newest event; opencode_get_log takes it as `after`." },
     { "title", "string", JSON_OPTIONAL, "Its title." },
     { "task", "string", JSON_OPTIONAL, "The task as given." },
     { "agent", "string", JSON_OPTIONAL, "The coding agent." },
@@ -53,7 +64,8 @@ static const struct tool_output run_output[] = {
 };
 
 static const struct tool_output list_output[] = {
-    { "runs", "array", JSON_REQUIRED, "Runs, newest first: runId, sessionId, status, title, task, createdAt, success, verdict …" },
+    { "runs", "array", JSON_REQUIRED,
+      "Runs, newest first: runId, sessionId, status, title, task, createdAt, success, verdict …" },
     { "hasMore", "boolean", JSON_REQUIRED, "There are older runs." },
     { "cursor", "string", JSON_OPTIONAL, "Pass it as `before` for the runs that follow." },
     { NULL, NULL, JSON_OPTIONAL, NULL },
@@ -72,22 +84,24 @@ static const struct tool_output diff_output[] = {
 
 static const struct tool_output log_output[] = {
     { "events", "array", JSON_REQUIRED, "Events in order: {number, time, kind, text, data}." },
-    { "cursor", "integer", JSON_REQUIRED, "Number of the last event here: pass it as `after` for the next ones." },
+    { "cursor", "integer", JSON_REQUIRED,
+      "Number of the last event here: pass it as `after` for the next ones." },
     { "hasMore", "boolean", JSON_REQUIRED, "There are more events already." },
     { NULL, NULL, JSON_OPTIONAL, NULL },
 };
 
-/* The tools ------------------------------------------------------------------------------------------------------- */
+/* The tools ------------------------------------------------------------------------------------ */
 
 static const struct tool tools[] = {
     {
         .name = "opencode_run_task",
         .title = "Start a coding task",
         .description =
-            "Hands a coding task to an OpenCode agent that works on its own in a sandbox with its own copy of the repository. "
-            "Returns at once with a runId; the run goes on even when this conversation ends. Then call opencode_get_result "
-            "with waitSeconds 45 until it has ended. Runs take minutes to hours. To continue earlier work, give its "
-            "sessionId. Run ids stay valid; opencode_list_runs finds them again.",
+            "Hands a coding task to an OpenCode agent that works on its own in a sandbox with its "
+            "own copy of the repository. Returns at once with a runId; the run goes on even when "
+            "this conversation ends. Then call opencode_get_result with waitSeconds 45 until it "
+            "has ended. Runs take minutes to hours. To continue earlier work, give its sessionId. "
+            "Run ids stay valid; opencode_list_runs finds them again.",
         .hints = 0,
         .params = run_create_fields,
         .output = task_output,
@@ -100,9 +114,10 @@ static const struct tool tools[] = {
         .name = "opencode_get_result",
         .title = "Result of a coding task",
         .description =
-            "How a run stands: while it goes on, its phase and newest steps; when it has ended, the agent's answer, success or "
-            "the reason of the failure, and what really changed (commits, files, lines). Waits up to waitSeconds for the end "
-            "or for a question. If it has not ended, call again with waitSeconds 45 rather than often.",
+            "How a run stands: while it goes on, its phase and newest steps; when it has ended, "
+            "the agent's answer, success or the reason of the failure, and what really changed "
+            "(commits, files, lines). Waits up to waitSeconds for the end or for a question. If it "
+            "has not ended, call again with waitSeconds 45 rather than often.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .params = run_get_fields,
         .output = run_output,
@@ -114,8 +129,9 @@ static const struct tool tools[] = {
     {
         .name = "opencode_list_runs",
         .title = "List coding tasks",
-        .description = "Runs, newest first, with their ids, status and task: for finding a run again, also one that was started "
-                       "in another conversation. Older ones with the cursor of the answer as `before`.",
+        .description = "Runs, newest first, with their ids, status and task: for finding a run "
+                       "again, also one that was started in another conversation. Older ones with "
+                       "the cursor of the answer as `before`.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .params = run_list_fields,
         .output = list_output,
@@ -127,8 +143,9 @@ static const struct tool tools[] = {
     {
         .name = "opencode_cancel_run",
         .title = "Cancel a coding task",
-        .description = "Stops a run for good. Nothing of it is left running; what it did until then is kept in its session and "
-                       "shown by opencode_get_diff. Cancelling a run that has ended changes nothing.",
+        .description = "Stops a run for good. Nothing of it is left running; what it did until "
+                       "then is kept in its session and shown by opencode_get_diff. Cancelling a "
+                       "run that has ended changes nothing.",
         .hints = TOOL_IDEMPOTENT,
         .params = run_id_fields,
         .output = run_output,
@@ -140,8 +157,9 @@ static const struct tool tools[] = {
     {
         .name = "opencode_get_diff",
         .title = "Changes of a coding task",
-        .description = "What a run changed since it started, as a list of files and a unified diff; give runId, or sessionId for "
-                       "the session's newest ended run. Long diffs are cut: narrow them with path, or raise maxBytes.",
+        .description = "What a run changed since it started, as a list of files and a unified "
+                       "diff; give runId, or sessionId for the session's newest ended run. Long "
+                       "diffs are cut: narrow them with path, or raise maxBytes.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .params = run_diff_fields,
         .output = diff_output,
@@ -153,8 +171,9 @@ static const struct tool tools[] = {
     {
         .name = "opencode_get_log",
         .title = "Log of a coding task",
-        .description = "Events of a run in order: changes of state, output of clone and setup, what the agent said and which tools "
-                       "it used, refused requests, errors. Pages with `after`, the cursor of the last answer.",
+        .description = "Events of a run in order: changes of state, output of clone and setup, "
+                       "what the agent said and which tools it used, refused requests, errors. "
+                       "Pages with `after`, the cursor of the last answer.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .params = tool_run_log_fields,
         .output = log_output,
@@ -178,7 +197,7 @@ void tool_request_finish(struct tool_request *request)
     buf_finish(&request->body);
 }
 
-/* tools/list ------------------------------------------------------------------------------------------------------ */
+/* tools/list ----------------------------------------------------------------------------------- */
 
 static void write_output_property(struct json_writer *writer, const struct tool_output *output)
 {
@@ -245,7 +264,8 @@ void tools_on_list(struct server *server, const struct request *request)
     struct server_answer answer;
 
     if (json_kind(cursor) != JSON_KIND_NULL) {
-        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, "unknown cursor: all tools are on one page", NULL);
+        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS,
+                      "unknown cursor: all tools are on one page", NULL);
         return;
     }
     server_answer_begin(&answer, server, &request->target);
@@ -258,12 +278,13 @@ void tools_on_list(struct server *server, const struct request *request)
     server_answer_end(&answer);
 }
 
-/* tools/call ------------------------------------------------------------------------------------------------------ */
+/* tools/call ----------------------------------------------------------------------------------- */
 
 static struct jsonrpc_slice progress_token(const struct jsonrpc_message *message)
 {
     const struct json_value *meta = json_get(message->params, "_meta");
-    struct jsonrpc_slice params = jsonrpc_member_text(message->text, json_root(message->doc), "params");
+    struct jsonrpc_slice params =
+        jsonrpc_member_text(message->text, json_root(message->doc), "params");
     struct jsonrpc_slice meta_text = jsonrpc_member_text(params, message->params, "_meta");
 
     if (!jsonrpc_is_id(json_get(meta, "progressToken")))
@@ -271,7 +292,8 @@ static struct jsonrpc_slice progress_token(const struct jsonrpc_message *message
     return jsonrpc_member_text(meta_text, meta, "progressToken");
 }
 
-static void refuse_arguments(struct server *server, const struct request *request, const struct error *err)
+static void refuse_arguments(struct server *server, const struct request *request,
+                             const struct error *err)
 {
     AUTO_BUF struct buf text = BUF_INIT(1024);
     struct server_answer answer;
@@ -285,11 +307,13 @@ static void refuse_arguments(struct server *server, const struct request *reques
 static void start(struct server *server, const struct request *request, const struct tool *tool,
                   const struct json_value *arguments)
 {
-    struct tool_request tool_request = { .body = BUF_INIT(JSONRPC_LINE_MAX), .text_max = CONTENT_TEXT_MAX };
+    struct tool_request tool_request = { .body = BUF_INIT(JSONRPC_LINE_MAX),
+                                         .text_max = CONTENT_TEXT_MAX };
     struct error err = ERROR_INIT;
 
     if (tool->read(arguments, &tool_request, &err) == 0)
-        calls_start(server_calls(server), &request->target, tool, &tool_request, progress_token(request->message));
+        calls_start(server_calls(server), &request->target, tool, &tool_request,
+                    progress_token(request->message));
     else
         refuse_arguments(server, request, &err);
     tool_request_finish(&tool_request);
@@ -316,14 +340,17 @@ void tools_on_call(struct server *server, const struct request *request)
     /* Some clients send an object as its text. */
     if (as_text && str_blank(as_text))
         arguments = NULL;
-    else if (as_text && json_parse(&doc, as_text, strlen(as_text), ARGUMENTS_TEXT_MAX, &ignored) == 0)
+    else if (as_text &&
+             json_parse(&doc, as_text, strlen(as_text), ARGUMENTS_TEXT_MAX, &ignored) == 0)
         arguments = json_root(doc);
     if (!name)
-        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, "params.name must be a string", NULL);
+        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS,
+                      "params.name must be a string", NULL);
     else if (!tool)
         refuse_name(server, request, name);
     else if (json_kind(arguments) != JSON_KIND_OBJECT && json_kind(arguments) != JSON_KIND_NULL)
-        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, "params.arguments must be an object", NULL);
+        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS,
+                      "params.arguments must be an object", NULL);
     else
         start(server, request, tool, arguments);
 }

@@ -1,5 +1,5 @@
-/* tools.h: the tools that a model sees, one row each: words for the model, parameters, the supervisor's method, and how
- * a reply reads. A new tool is a new row and two functions. */
+/* tools.h: the tools that a model sees, one row each: words for the model, parameters, the
+ * supervisor's method, and how a reply reads. A new tool is a new row and two functions. */
 #ifndef MCP_STDIO_TOOLS_H
 #define MCP_STDIO_TOOLS_H
 
@@ -45,7 +45,8 @@ struct tool {
     const struct tool_output *output;
     enum method method;
     uint32_t answer_ms; /* how long the supervisor may take beside what was asked to wait */
-    /* Checks ARGUMENTS, which are the client's, and fills OUT; ERR names the argument that is wrong. */
+    /* Checks ARGUMENTS, which are the client's, and fills OUT; ERR names the argument that is
+     * wrong. */
     int (*read)(const struct json_value *arguments, struct tool_request *out, struct error *err);
     /* The facts of REPLY as readable lines, at most about MAX bytes, what matters most first. */
     void (*render)(const struct json_value *reply, size_t max, struct buf *out);
@@ -58,16 +59,22 @@ const struct tool *tools_find(const char *name);
 void tools_on_list(struct server *server, const struct request *request);
 void tools_on_call(struct server *server, const struct request *request);
 
-/* tool_run.c: tools about runs ------------------------------------------------------------------------------------ */
+/* tool_run.c: tools about runs ----------------------------------------------------------------- */
 
 extern const struct json_field tool_run_log_fields[];
 
-int tool_run_task_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
-int tool_run_result_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
-int tool_run_list_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
-int tool_run_cancel_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
-int tool_run_diff_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
-int tool_run_log_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
+int tool_run_task_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err);
+int tool_run_result_read(const struct json_value *arguments, struct tool_request *out,
+                         struct error *err);
+int tool_run_list_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err);
+int tool_run_cancel_read(const struct json_value *arguments, struct tool_request *out,
+                         struct error *err);
+int tool_run_diff_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err);
+int tool_run_log_read(const struct json_value *arguments, struct tool_request *out,
+                      struct error *err);
 
 void tool_run_task_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_result_render(const struct json_value *reply, size_t max, struct buf *out);

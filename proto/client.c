@@ -22,7 +22,8 @@
 #define HELLO_ID 1
 
 enum sending {
-    SEND_AT_ONCE, /* client_connect: what client_send gets is on its way when it returns, if the socket takes it */
+    SEND_AT_ONCE, /* client_connect: what client_send gets is on its way when it returns, if the
+                     socket takes it */
     SEND_GATHERED,
 };
 
@@ -45,7 +46,7 @@ struct queued {
     struct client_message message;
 };
 
-/* Sending --------------------------------------------------------------------------------------------------------- */
+/* Sending -------------------------------------------------------------------------------------- */
 
 bool client_sending(const struct client *client)
 {
@@ -62,7 +63,8 @@ int client_flush(struct client *client, struct error *err)
         if (sent < 0 && errno == EAGAIN)
             return 0;
         if (sent < 0)
-            return error_set(err, ERR_UNAVAILABLE, errno, "the connection to the supervisor is over");
+            return error_set(err, ERR_UNAVAILABLE, errno,
+                             "the connection to the supervisor is over");
         buf_consume(&client->out, (size_t)sent);
     }
     return 0;
@@ -79,7 +81,8 @@ static void trace_out(const struct client *client, size_t from)
     for (; from < client->out.len; from += (size_t)used) {
         used = frame_parse(client->out.data + from, client->out.len - from, &frame, &ignored);
         BUG_ON(used <= 0);
-        client->trace(client->trace_data, true, frame.kind == FRAME_KIND_BLOB ? NULL : frame.data, frame.len);
+        client->trace(client->trace_data, true, frame.kind == FRAME_KIND_BLOB ? NULL : frame.data,
+                      frame.len);
     }
 }
 
@@ -115,7 +118,7 @@ int client_cancel(struct client *client, uint64_t id, struct error *err)
     return sent_or_gathered(client, before, err);
 }
 
-/* Receiving ------------------------------------------------------------------------------------------------------- */
+/* Receiving ------------------------------------------------------------------------------------ */
 
 void client_message_finish(struct client_message *message)
 {
@@ -123,7 +126,8 @@ void client_message_finish(struct client_message *message)
     *message = (struct client_message){ .doc = NULL };
 }
 
-static int read_message(const struct frame *frame, struct client_message *message, struct error *err)
+static int read_message(const struct frame *frame, struct client_message *message,
+                        struct error *err)
 {
     struct json_doc *doc;
 
@@ -142,7 +146,8 @@ static int read_message(const struct frame *frame, struct client_message *messag
 static int take_message(struct client *client, struct client_message *message, struct error *err)
 {
     struct frame frame;
-    long used = frame_parse(buf_text(&client->in) + client->in_at, client->in.len - client->in_at, &frame, err);
+    long used = frame_parse(buf_text(&client->in) + client->in_at, client->in.len - client->in_at,
+                            &frame, err);
 
     if (used < 0) {
         err->code = ERR_BUG;
@@ -154,7 +159,8 @@ static int take_message(struct client *client, struct client_message *message, s
         return 0;
     }
     if (client->trace)
-        client->trace(client->trace_data, false, frame.kind == FRAME_KIND_BLOB ? NULL : frame.data, frame.len);
+        client->trace(client->trace_data, false, frame.kind == FRAME_KIND_BLOB ? NULL : frame.data,
+                      frame.len);
     if (read_message(&frame, message, err) < 0)
         return -1;
     client->in_at += (size_t)used;
@@ -192,7 +198,8 @@ static int check_hello(struct client *client, const struct envelope *answer, str
 {
     struct hello_result hello = { .protocol = 0 };
 
-    if (answer->id != HELLO_ID || (answer->kind != ENVELOPE_REPLY && answer->kind != ENVELOPE_ERROR))
+    if (answer->id != HELLO_ID ||
+        (answer->kind != ENVELOPE_REPLY && answer->kind != ENVELOPE_ERROR))
         return error_set(err, ERR_BUG, 0, "the supervisor did not answer hello first");
     if (answer->kind == ENVELOPE_ERROR) {
         *err = answer->error;
@@ -202,9 +209,10 @@ static int check_hello(struct client *client, const struct envelope *answer, str
     if (json_read(answer->body, hello_result_fields, JSON_LENIENT, &hello, err) < 0)
         return error_wrap(err, "hello of the supervisor");
     if (hello.protocol != PROTO_VERSION)
-        return error_set(err, ERR_CONFLICT, 0,
-                         "the supervisor (version %s) speaks protocol %u, this program (version %s) speaks %d",
-                         hello.version, hello.protocol, SANDBOX_VERSION, PROTO_VERSION);
+        return error_set(
+            err, ERR_CONFLICT, 0,
+            "the supervisor (version %s) speaks protocol %u, this program (version %s) speaks %d",
+            hello.version, hello.protocol, SANDBOX_VERSION, PROTO_VERSION);
     client->ready = true;
     return 0;
 }
@@ -230,7 +238,8 @@ static int next_now(struct client *client, struct client_message *message, struc
     }
 }
 
-/* Until the socket can be read, or written when something waits to be sent. 1, or 0 after DEADLINE_MS. */
+/* Until the socket can be read, or written when something waits to be sent. 1, or 0 after
+ * DEADLINE_MS. */
 static int wait_for_socket(struct client *client, uint64_t deadline_ms, struct error *err)
 {
     struct pollfd wait = { .fd = client->fd, .events = POLLIN };
@@ -256,8 +265,8 @@ static uint64_t deadline_of(int timeout_ms)
 }
 
 /* next_now until DEADLINE_MS, or until hello is answered when MESSAGE is not what is waited for. */
-static int next_until(struct client *client, uint64_t deadline_ms, bool hello, struct client_message *message,
-                      struct error *err)
+static int next_until(struct client *client, uint64_t deadline_ms, bool hello,
+                      struct client_message *message, struct error *err)
 {
     for (;;) {
         int rc = next_now(client, message, err);
@@ -285,7 +294,8 @@ static bool take_queued(struct client *client, struct client_message *message)
     return true;
 }
 
-int client_next(struct client *client, int timeout_ms, struct client_message *message, struct error *err)
+int client_next(struct client *client, int timeout_ms, struct client_message *message,
+                struct error *err)
 {
     *message = (struct client_message){ .doc = NULL };
     if (take_queued(client, message))
@@ -295,7 +305,7 @@ int client_next(struct client *client, int timeout_ms, struct client_message *me
     return next_until(client, deadline_of(timeout_ms), false, message, err);
 }
 
-/* Calls ----------------------------------------------------------------------------------------------------------- */
+/* Calls ---------------------------------------------------------------------------------------- */
 
 static void keep_for_later(struct client *client, const struct client_message *message)
 {
@@ -305,8 +315,8 @@ static void keep_for_later(struct client *client, const struct client_message *m
     list_append(&client->queue, &queued->link);
 }
 
-static int wait_for_reply(struct client *client, uint64_t id, int timeout_ms, struct client_message *message,
-                          struct error *err)
+static int wait_for_reply(struct client *client, uint64_t id, int timeout_ms,
+                          struct client_message *message, struct error *err)
 {
     uint64_t deadline_ms = deadline_of(timeout_ms);
 
@@ -317,7 +327,8 @@ static int wait_for_reply(struct client *client, uint64_t id, int timeout_ms, st
             return -1;
         if (rc == 0) {
             client_cancel(client, id, err);
-            return error_set(err, ERR_TIMEOUT, 0, "the supervisor did not answer within %d ms", timeout_ms);
+            return error_set(err, ERR_TIMEOUT, 0, "the supervisor did not answer within %d ms",
+                             timeout_ms);
         }
         if (message->envelope.id == id)
             return 0;
@@ -326,7 +337,8 @@ static int wait_for_reply(struct client *client, uint64_t id, int timeout_ms, st
 }
 
 int client_call_blob(struct client *client, const char *method, const char *body, const void *blob,
-                     size_t blob_len, int timeout_ms, struct client_message *message, struct error *err)
+                     size_t blob_len, int timeout_ms, struct client_message *message,
+                     struct error *err)
 {
     uint64_t id = client_send(client, method, body, blob, blob_len, err);
 
@@ -349,7 +361,7 @@ int client_call(struct client *client, const char *method, const char *body, int
     return client_call_blob(client, method, body, NULL, 0, timeout_ms, message, err);
 }
 
-/* Life ------------------------------------------------------------------------------------------------------------ */
+/* Life ----------------------------------------------------------------------------------------- */
 
 static int send_hello(struct client *client, const char *role, struct error *err)
 {
@@ -375,7 +387,8 @@ int client_open(struct client **out, const char *path, const char *role, struct 
     if (fd < 0) {
         /* The one reason why connecting to a Unix socket would have to wait. */
         if (err->code == ERR_SYSTEM && err->sys == EAGAIN)
-            return error_set(err, ERR_UNAVAILABLE, 0, "the supervisor takes no connections on %s", path);
+            return error_set(err, ERR_UNAVAILABLE, 0, "the supervisor takes no connections on %s",
+                             path);
         return -1;
     }
     client = NEW(struct client);
@@ -392,7 +405,8 @@ int client_open(struct client **out, const char *path, const char *role, struct 
     return 0;
 }
 
-int client_connect(struct client **out, const char *path, const char *role, int timeout_ms, struct error *err)
+int client_connect(struct client **out, const char *path, const char *role, int timeout_ms,
+                   struct error *err)
 {
     struct client *client = NULL;
     struct client_message message = { .doc = NULL };
@@ -405,7 +419,8 @@ int client_connect(struct client **out, const char *path, const char *role, int 
     if (rc > 0)
         keep_for_later(client, &message);
     if (rc == 0 && !client->ready)
-        rc = error_set(err, ERR_TIMEOUT, 0, "the supervisor did not answer hello within %d ms", timeout_ms);
+        rc = error_set(err, ERR_TIMEOUT, 0, "the supervisor did not answer hello within %d ms",
+                       timeout_ms);
     if (rc < 0) {
         client_free(client);
         return -1;
@@ -428,8 +443,8 @@ void client_free(struct client *client)
     free(client);
 }
 
-void client_set_trace(struct client *client, void (*trace)(void *data, bool out, const char *text, size_t len),
-                      void *data)
+void client_set_trace(struct client *client,
+                      void (*trace)(void *data, bool out, const char *text, size_t len), void *data)
 {
     client->trace = trace;
     client->trace_data = data;

@@ -89,10 +89,12 @@ int envelope_read(const struct json_doc *doc, struct envelope *out, struct error
     kinds = (members.method != NULL) + (members.result != NULL) + (members.error != NULL) +
             (members.event != NULL) + (members.end != NULL) + (members.cancel != 0);
     if (kinds != 1)
-        return error_set(err, ERR_INVALID, 0,
-                         "envelope: exactly one of method, result, error, event, end, cancel is needed");
+        return error_set(
+            err, ERR_INVALID, 0,
+            "envelope: exactly one of method, result, error, event, end, cancel is needed");
     if ((members.id == 0) != (members.cancel != 0))
-        return error_argument(err, "id", "%s", members.cancel ? "does not go with cancel" : "is required");
+        return error_argument(err, "id", "%s",
+                              members.cancel ? "does not go with cancel" : "is required");
     if (members.params && !members.method)
         return error_argument(err, "params", "goes with method only");
     return read_by_kind(&members, out, err);
@@ -146,7 +148,8 @@ int envelope_append_end(struct buf *out, uint64_t id, const char *body, struct e
     return append_body(out, id, NULL, "end", body, err);
 }
 
-int envelope_append_error(struct buf *out, uint64_t id, const struct error *error, struct error *err)
+int envelope_append_error(struct buf *out, uint64_t id, const struct error *error,
+                          struct error *err)
 {
     AUTO_BUF struct buf text = BUF_INIT(FRAME_JSON_MAX);
     struct json_writer writer;

@@ -1,12 +1,12 @@
 /* envelope.h: what a JSON frame holds.
  *
- *   request  {"id":7,"method":"run.get","params":{…}}      client to daemon; ids are the client's, 1..2^53, not in use
- *   reply    {"id":7,"result":{…}}  or  {"id":7,"error":{"code":"not_found","message":"…","argument":"runId"}}
- *   event    {"id":7,"event":{…}}   for a request that subscribed; its reply came first
- *   end      {"id":7,"end":{…}}     the subscription is over and the id is free again; "end" may be {}
- *   cancel   {"cancel":7}           client to daemon: no reply to 7 is wanted any more; ends a subscription without an
- *                                   "end"; unknown ids are ignored. Cancelling never undoes what the method did.
- * Unknown members are refused. No I/O. */
+ *   request  {"id":7,"method":"run.get","params":{…}}      client to daemon; ids are the
+ * client's, 1..2^53, not in use reply    {"id":7,"result":{…}}  or
+ * {"id":7,"error":{"code":"not_found","message":"…","argument":"runId"}} event {"id":7,"event":{…}}
+ * for a request that subscribed; its reply came first end      {"id":7,"end":{…}}     the
+ * subscription is over and the id is free again; "end" may be {} cancel   {"cancel":7} client to
+ * daemon: no reply to 7 is wanted any more; ends a subscription without an "end"; unknown ids are
+ * ignored. Cancelling never undoes what the method did. Unknown members are refused. No I/O. */
 #ifndef PROTO_ENVELOPE_H
 #define PROTO_ENVELOPE_H
 
@@ -29,18 +29,21 @@ enum envelope_kind {
 struct envelope {
     enum envelope_kind kind;
     uint64_t id;
-    const char *method;              /* request */
-    const struct json_value *body;   /* params, result, event or end; NULL when absent */
-    struct error error;              /* ENVELOPE_ERROR */
+    const char *method;            /* request */
+    const struct json_value *body; /* params, result, event or end; NULL when absent */
+    struct error error;            /* ENVELOPE_ERROR */
 };
 
 /* Strings and values are borrowed from DOC. */
 int envelope_read(const struct json_doc *doc, struct envelope *out, struct error *err);
 
-/* Each appends one whole frame to OUT. BODY is a compact JSON object as text; NULL means {}. ERR_LIMIT when it is too large. */
-int envelope_append_request(struct buf *out, uint64_t id, const char *method, const char *body, struct error *err);
+/* Each appends one whole frame to OUT. BODY is a compact JSON object as text; NULL means {}.
+ * ERR_LIMIT when it is too large. */
+int envelope_append_request(struct buf *out, uint64_t id, const char *method, const char *body,
+                            struct error *err);
 int envelope_append_reply(struct buf *out, uint64_t id, const char *body, struct error *err);
-int envelope_append_error(struct buf *out, uint64_t id, const struct error *error, struct error *err);
+int envelope_append_error(struct buf *out, uint64_t id, const struct error *error,
+                          struct error *err);
 int envelope_append_event(struct buf *out, uint64_t id, const char *body, struct error *err);
 int envelope_append_end(struct buf *out, uint64_t id, const char *body, struct error *err);
 int envelope_append_cancel(struct buf *out, uint64_t id, struct error *err);

@@ -41,8 +41,9 @@ static int check_kind(unsigned char kind, uint32_t payload, struct error *err)
     if (max == 0)
         return error_set(err, ERR_INVALID, 0, "frame of unknown kind 0x%02x", kind);
     if (payload > max)
-        return error_set(err, ERR_LIMIT, 0, "frame of kind %c with %u bytes; at most %u are allowed", kind,
-                         payload, max);
+        return error_set(err, ERR_LIMIT, 0,
+                         "frame of kind %c with %u bytes; at most %u are allowed", kind, payload,
+                         max);
     return 0;
 }
 
@@ -67,12 +68,14 @@ long frame_parse(const char *data, size_t len, struct frame *frame, struct error
     return FRAME_HEAD_SIZE + (long)frame->len;
 }
 
-int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len, struct error *err)
+int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len,
+                 struct error *err)
 {
     char *to;
 
     if (len > payload_max((unsigned char)kind))
-        return error_set(err, ERR_LIMIT, 0, "%zu bytes are too many for one frame of kind %c", len, (int)kind);
+        return error_set(err, ERR_LIMIT, 0, "%zu bytes are too many for one frame of kind %c", len,
+                         (int)kind);
     if (!buf_reserve(buf, FRAME_HEAD_SIZE + len))
         return error_set(err, ERR_LIMIT, 0, "no room for a frame of %zu bytes", len);
     to = buf->data + buf->len;

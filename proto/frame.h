@@ -1,5 +1,6 @@
-/* frame.h: bytes to frames and back. A frame is a 4-byte big-endian length, one byte of kind, and the payload; the length
- * counts kind and payload. A length of 0, a length past the limit and an unknown kind end the connection. No I/O. */
+/* frame.h: bytes to frames and back. A frame is a 4-byte big-endian length, one byte of kind, and
+ * the payload; the length counts kind and payload. A length of 0, a length past the limit and an
+ * unknown kind end the connection. No I/O. */
 #ifndef PROTO_FRAME_H
 #define PROTO_FRAME_H
 
@@ -24,11 +25,12 @@ struct frame {
     size_t len;
 };
 
-/* Looks at the front of DATA. Returns the number of bytes the whole frame takes, with FRAME filled; 0 when more bytes are
- * needed; -1 with ERR when the peer broke the rules. */
+/* Looks at the front of DATA. Returns the number of bytes the whole frame takes, with FRAME filled;
+ * 0 when more bytes are needed; -1 with ERR when the peer broke the rules. */
 long frame_parse(const char *data, size_t len, struct frame *frame, struct error *err);
 
 /* Appends a frame; -1 with ERR_LIMIT when the payload is too large (nothing is appended then). */
-int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len, struct error *err);
+int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len,
+                 struct error *err);
 
 #endif

@@ -19,7 +19,7 @@
 #include "proto/client.h"
 
 #define SUPERVISOR "sandbox-supervisord"
-#define EXEC_WAIT_MS 2000  /* for exec to happen or fail; takes about one millisecond */
+#define EXEC_WAIT_MS 2000 /* for exec to happen or fail; takes about one millisecond */
 #define RETRY_MS 20
 #define LOG_TAIL_SIZE 2048
 
@@ -100,7 +100,8 @@ _Noreturn static void become_supervisor(const struct plan *plan)
     report_and_exit(plan, errno);
 }
 
-/* The child leads a session of its own and ends at once, so that the grandchild belongs to nobody. */
+/* The child leads a session of its own and ends at once, so that the grandchild belongs to nobody.
+ */
 _Noreturn static void fork_again(const struct plan *plan)
 {
     pid_t pid;
@@ -124,7 +125,8 @@ static int await_exec(int report_fd, const char *program, struct error *err)
         return 0; /* a slow disk; connecting will show */
     if (read(report_fd, &failure, sizeof(failure)) != (ssize_t)sizeof(failure))
         return 0;
-    return error_set(err, failure == ENOENT ? ERR_UNAVAILABLE : ERR_SYSTEM, failure, "start %s", program);
+    return error_set(err, failure == ENOENT ? ERR_UNAVAILABLE : ERR_SYSTEM, failure, "start %s",
+                     program);
 }
 
 static int start_detached(struct plan *plan, struct error *err)
@@ -200,8 +202,8 @@ int launch_explain(const struct paths *paths, struct error *err)
 
         str_append_escaped(&line, text, strlen(text), 160);
     }
-    error_set(err, before.code, 0, "%s; see %s%s%s", before.text, log, line.len ? ", which ends: " : "",
-              buf_text(&line));
+    error_set(err, before.code, 0, "%s; see %s%s%s", before.text, log,
+              line.len ? ", which ends: " : "", buf_text(&line));
     err->sys = before.sys;
     return -1;
 }
@@ -233,6 +235,7 @@ int launch_connect(struct client **out, const struct paths *paths, const char *r
             return -1;
         pause_ms(RETRY_MS);
     }
-    error_set(err, ERR_UNAVAILABLE, 0, "the supervisor was started but does not serve %s", paths->socket);
+    error_set(err, ERR_UNAVAILABLE, 0, "the supervisor was started but does not serve %s",
+              paths->socket);
     return launch_explain(paths, err);
 }

@@ -3,7 +3,7 @@
 #include "common/str.h"
 
 const struct method_info method_infos[METHOD_COUNT] = {
-#define METHOD(symbol, method_name, method_flags, method_help) \
+#define METHOD(symbol, method_name, method_flags, method_help)                                     \
     [METHOD_##symbol] = { .name = method_name, .flags = method_flags, .help = method_help },
 #include "proto/methods.def"
 #undef METHOD

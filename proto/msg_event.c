@@ -5,18 +5,12 @@
 #include "common/mem.h"
 
 const char *const event_kind_names[] = {
-    [EVENT_KIND_STATE] = "state",
-    [EVENT_KIND_LOG] = "log",
-    [EVENT_KIND_TEXT] = "text",
-    [EVENT_KIND_REASONING] = "reasoning",
-    [EVENT_KIND_TOOL] = "tool",
-    [EVENT_KIND_TODO] = "todo",
-    [EVENT_KIND_QUESTION] = "question",
-    [EVENT_KIND_PERMISSION] = "permission",
-    [EVENT_KIND_RETRY] = "retry",
-    [EVENT_KIND_USAGE] = "usage",
-    [EVENT_KIND_REFUSED] = "refused",
-    [EVENT_KIND_ERROR] = "error",
+    [EVENT_KIND_STATE] = "state",       [EVENT_KIND_LOG] = "log",
+    [EVENT_KIND_TEXT] = "text",         [EVENT_KIND_REASONING] = "reasoning",
+    [EVENT_KIND_TOOL] = "tool",         [EVENT_KIND_TODO] = "todo",
+    [EVENT_KIND_QUESTION] = "question", [EVENT_KIND_PERMISSION] = "permission",
+    [EVENT_KIND_RETRY] = "retry",       [EVENT_KIND_USAGE] = "usage",
+    [EVENT_KIND_REFUSED] = "refused",   [EVENT_KIND_ERROR] = "error",
     [EVENT_KIND_COUNT] = NULL,
 };
 

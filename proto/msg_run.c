@@ -39,53 +39,60 @@ bool run_status_ended(enum run_status status)
     return false;
 }
 
-/* Parameters ------------------------------------------------------------------------------------------------------ */
+/* Parameters ----------------------------------------------------------------------------------- */
 
 /* The help texts are read by models: they become the descriptions in the tools' input schemas. */
 
 #define RUN_ID_HELP "Id of the run, as returned by opencode_run_task or opencode_list_runs (run_…)."
 
 const struct json_field run_create_fields[] = {
-    JSON_STRING_FIELD(struct run_create_params, task, JSON_REQUIRED, 1, RUN_TASK_MAX,
-                      "What the coding agent is to do, in full: it sees this text and the repository, nothing of your "
-                      "conversation. Say how it can check its work, and whether it should commit."),
-    JSON_STRING_FIELD(struct run_create_params, repository, JSON_OPTIONAL, 1, 2048,
-                      "Repository to clone: an https:// git URL, or the absolute path of a local repository that the user has "
-                      "allowed. Leave out to work in an empty folder, or when sessionId is given."),
+    JSON_STRING_FIELD(
+        struct run_create_params, task, JSON_REQUIRED, 1, RUN_TASK_MAX,
+        "What the coding agent is to do, in full: it sees this text and the repository, nothing of "
+        "your conversation. Say how it can check its work, and whether it should commit."),
+    JSON_STRING_FIELD(
+        struct run_create_params, repository, JSON_OPTIONAL, 1, 2048,
+        "Repository to clone: an https:// git URL, or the absolute path of a local repository that "
+        "the user has allowed. Leave out to work in an empty folder, or when sessionId is given."),
     JSON_STRING_FIELD(struct run_create_params, branch, JSON_OPTIONAL, 1, 255,
                       "Branch to start from; the repository's default branch if left out."),
     JSON_STRING_FIELD(struct run_create_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
-                      "Continue in this session (ses_…): same workspace, same conversation with the agent. Leave out to begin "
-                      "a new one."),
+                      "Continue in this session (ses_…): same workspace, same conversation with "
+                      "the agent. Leave out to begin a new one."),
     JSON_STRING_FIELD(struct run_create_params, model, JSON_OPTIONAL, 1, 200,
-                      "Model for the agent as provider/model, for example anthropic/claude-sonnet-4-5; the configured default "
-                      "if left out."),
+                      "Model for the agent as provider/model, for example "
+                      "anthropic/claude-sonnet-4-5; the configured default if left out."),
     JSON_STRING_FIELD(struct run_create_params, title, JSON_OPTIONAL, 1, 200,
                       "Short title for lists; made from the task if left out."),
     JSON_STRING_FIELD(struct run_create_params, agent, JSON_OPTIONAL, 1, 64,
                       "Which coding agent to use; the configured default (opencode) if left out."),
     JSON_U32_FIELD(struct run_create_params, timeoutMinutes, JSON_OPTIONAL, 1, 10080,
-                   "The run is stopped after so many minutes, with its work kept; the configured default if left out."),
+                   "The run is stopped after so many minutes, with its work kept; the configured "
+                   "default if left out."),
     JSON_STRING_FIELD(struct run_create_params, idempotencyKey, JSON_OPTIONAL, 1, 200,
-                      "Any text that identifies this request: a second call with the same key returns the same run instead of "
-                      "starting another."),
+                      "Any text that identifies this request: a second call with the same key "
+                      "returns the same run instead of starting another."),
     JSON_FIELD_LAST,
 };
 
 const struct json_field run_get_fields[] = {
     JSON_STRING_FIELD(struct run_get_params, runId, JSON_REQUIRED, 1, ID_TEXT_MAX, RUN_ID_HELP),
     JSON_U32_FIELD(struct run_get_params, waitSeconds, JSON_OPTIONAL, 0, 45,
-                   "Wait up to so many seconds for the run to end or to ask something, then answer with how it stands. 0 or "
-                   "left out: answer at once."),
+                   "Wait up to so many seconds for the run to end or to ask something, then answer "
+                   "with how it stands. 0 or left out: answer at once."),
     JSON_FIELD_LAST,
 };
 
 const struct json_field run_list_fields[] = {
-    JSON_STRING_FIELD(struct run_list_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX, "Only runs of this session (ses_…)."),
-    JSON_ENUM_FIELD(struct run_list_params, status, JSON_OPTIONAL, run_status_names, "Only runs with this status."),
-    JSON_U32_FIELD(struct run_list_params, limit, JSON_OPTIONAL, 1, 100, "How many runs to return; 10 if left out."),
+    JSON_STRING_FIELD(struct run_list_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
+                      "Only runs of this session (ses_…)."),
+    JSON_ENUM_FIELD(struct run_list_params, status, JSON_OPTIONAL, run_status_names,
+                    "Only runs with this status."),
+    JSON_U32_FIELD(struct run_list_params, limit, JSON_OPTIONAL, 1, 100,
+                   "How many runs to return; 10 if left out."),
     JSON_STRING_FIELD(struct run_list_params, before, JSON_OPTIONAL, 1, ID_TEXT_MAX,
-                      "Only runs before this: the cursor of the last answer (run_…), or a time in unix milliseconds."),
+                      "Only runs before this: the cursor of the last answer (run_…), or a time in "
+                      "unix milliseconds."),
     JSON_FIELD_LAST,
 };
 
@@ -97,8 +104,10 @@ const struct json_field run_id_fields[] = {
 const struct json_field run_events_fields[] = {
     JSON_STRING_FIELD(struct run_events_params, runId, JSON_REQUIRED, 1, ID_TEXT_MAX, RUN_ID_HELP),
     JSON_U64_FIELD(struct run_events_params, after, JSON_OPTIONAL, 0, SAFE_INTEGER,
-                   "Only events with a greater number: the cursor of an earlier answer. 0 or left out: from the start."),
-    JSON_U32_FIELD(struct run_events_params, limit, JSON_OPTIONAL, 1, 1000, "How many events to return at most."),
+                   "Only events with a greater number: the cursor of an earlier answer. 0 or left "
+                   "out: from the start."),
+    JSON_U32_FIELD(struct run_events_params, limit, JSON_OPTIONAL, 1, 1000,
+                   "How many events to return at most."),
     JSON_BOOL_FIELD(struct run_events_params, follow, JSON_OPTIONAL,
                     "Stay subscribed: new events are sent until the run has ended."),
     JSON_FIELD_LAST,
@@ -109,8 +118,9 @@ const struct json_field run_diff_fields[] = {
                       "The run whose changes are wanted (run_…). Give this or sessionId."),
     JSON_STRING_FIELD(struct run_diff_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "The session (ses_…) whose newest ended run is meant. Give this or runId."),
-    JSON_STRING_FIELD(struct run_diff_params, path, JSON_OPTIONAL, 1, 4096,
-                      "Only this file, or the files below this folder, relative to the repository."),
+    JSON_STRING_FIELD(
+        struct run_diff_params, path, JSON_OPTIONAL, 1, 4096,
+        "Only this file, or the files below this folder, relative to the repository."),
     JSON_U32_FIELD(struct run_diff_params, maxBytes, JSON_OPTIONAL, 1, 1048576,
                    "Cut the diff behind so many bytes; the answer says when it was cut."),
     JSON_FIELD_LAST,
@@ -118,15 +128,18 @@ const struct json_field run_diff_fields[] = {
 
 const struct json_field run_exec_fields[] = {
     JSON_STRING_FIELD(struct run_exec_params, runId, JSON_REQUIRED, 1, ID_TEXT_MAX, RUN_ID_HELP),
-    JSON_VALUE_FIELD(struct run_exec_params, argv, JSON_REQUIRED, "The command and its arguments: 1 to 256 strings."),
+    JSON_VALUE_FIELD(struct run_exec_params, argv, JSON_REQUIRED,
+                     "The command and its arguments: 1 to 256 strings."),
     JSON_FIELD_LAST,
 };
 
 const struct json_field run_send_fields[] = {
-    JSON_STRING_FIELD(struct run_send_params, runId, JSON_OPTIONAL, 1, ID_TEXT_MAX, "The run to steer. Give this or sessionId."),
+    JSON_STRING_FIELD(struct run_send_params, runId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
+                      "The run to steer. Give this or sessionId."),
     JSON_STRING_FIELD(struct run_send_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "The session to send the message to. Give this or runId."),
-    JSON_STRING_FIELD(struct run_send_params, message, JSON_REQUIRED, 1, RUN_TASK_MAX, "What to tell the agent."),
+    JSON_STRING_FIELD(struct run_send_params, message, JSON_REQUIRED, 1, RUN_TASK_MAX,
+                      "What to tell the agent."),
     JSON_FIELD_LAST,
 };
 
@@ -139,7 +152,7 @@ const struct json_field run_answer_fields[] = {
     JSON_FIELD_LAST,
 };
 
-/* Results --------------------------------------------------------------------------------------------------------- */
+/* Results -------------------------------------------------------------------------------------- */
 
 static void write_status(struct json_writer *writer, int status)
 {
@@ -161,12 +174,15 @@ void run_create_result_write(struct json_writer *writer, const struct run_create
 const struct json_field run_create_result_fields[] = {
     JSON_STRING_FIELD(struct run_create_result, runId, JSON_REQUIRED, 1, ID_TEXT_MAX,
                       "Id of the run: keep it and pass it to opencode_get_result."),
-    JSON_STRING_FIELD(struct run_create_result, sessionId, JSON_REQUIRED, 1, ID_TEXT_MAX,
-                      "Id of the session: pass it to opencode_run_task for a follow-up in the same workspace."),
-    JSON_ENUM_FIELD(struct run_create_result, status, JSON_REQUIRED, run_status_names, "Where the run stands."),
+    JSON_STRING_FIELD(
+        struct run_create_result, sessionId, JSON_REQUIRED, 1, ID_TEXT_MAX,
+        "Id of the session: pass it to opencode_run_task for a follow-up in the same workspace."),
+    JSON_ENUM_FIELD(struct run_create_result, status, JSON_REQUIRED, run_status_names,
+                    "Where the run stands."),
     JSON_STRING_FIELD(struct run_create_result, webUiUrl, JSON_OPTIONAL, 0, UINT64_MAX,
                       "Address at which a person can watch the run."),
-    JSON_STRING_FIELD(struct run_create_result, message, JSON_OPTIONAL, 0, UINT64_MAX, "What happens now and what to call next."),
+    JSON_STRING_FIELD(struct run_create_result, message, JSON_OPTIONAL, 0, UINT64_MAX,
+                      "What happens now and what to call next."),
     JSON_FIELD_LAST,
 };
 
@@ -259,8 +275,8 @@ static void write_times(struct json_writer *writer, const struct run_view *view)
 }
 
 /* What is wanted most comes first: some clients cut what they show. */
-void run_view_write(struct json_writer *writer, const struct run_view *view, const char *const *steps,
-                    size_t step_count)
+void run_view_write(struct json_writer *writer, const struct run_view *view,
+                    const char *const *steps, size_t step_count)
 {
     json_write_object(writer);
     json_member_string(writer, "runId", view->runId);

@@ -1,6 +1,7 @@
-/* msg_run.h: runs on the socket. These shapes are also the MCP tools' arguments and structured content and sandboxctl's
- * --json, so that every face of the product tells the same story. Members are spelled as on the wire. Times are unix
- * milliseconds. */
+/* msg_run.h: runs on the socket. These shapes are also the MCP tools' arguments and structured
+ * content and sandboxctl's
+ * --json, so that every face of the product tells the same story. Members are spelled as on the
+ * wire. Times are unix milliseconds. */
 #ifndef PROTO_MSG_RUN_H
 #define PROTO_MSG_RUN_H
 
@@ -44,7 +45,8 @@ struct run_create_result {
     const char *sessionId;
     int status;
     const char *webUiUrl;
-    const char *message; /* one sentence for a person or a model: what happens now and what to call next */
+    const char
+        *message; /* one sentence for a person or a model: what happens now and what to call next */
 };
 void run_create_result_write(struct json_writer *writer, const struct run_create_result *result);
 extern const struct json_field run_create_result_fields[];
@@ -52,7 +54,8 @@ extern const struct json_field run_create_result_fields[];
 /* run.get and opencode_get_result. */
 struct run_get_params {
     const char *runId;
-    uint32_t waitSeconds; /* wait at most so long for the run's end or for a question; the tool clamps to 45 */
+    uint32_t waitSeconds; /* wait at most so long for the run's end or for a question; the tool
+                             clamps to 45 */
 };
 extern const struct json_field run_get_fields[];
 
@@ -88,7 +91,8 @@ struct run_usage_view {
     double costUsd;
 };
 
-/* A run as a whole; NULL strings are left out. Writers leave out what does not apply to the status. */
+/* A run as a whole; NULL strings are left out. Writers leave out what does not apply to the status.
+ */
 struct run_view {
     const char *runId;
     const char *sessionId;
@@ -105,23 +109,26 @@ struct run_view {
     uint64_t completedAt;
     uint64_t deadlineAt;
     const char *webUiUrl;
-    const char *message;  /* one sentence that says where it stands and what to do next */
-    const char *request;  /* waiting: {"requestId","kind","text","options"?} as compact JSON text, or NULL */
-    const char *verdict;  /* ended: changed, no_change, incomplete, failed */
-    const char *output;   /* ended: the agent's last answer */
+    const char *message; /* one sentence that says where it stands and what to do next */
+    const char *
+        request; /* waiting: {"requestId","kind","text","options"?} as compact JSON text, or NULL */
+    const char *verdict;               /* ended: changed, no_change, incomplete, failed */
+    const char *output;                /* ended: the agent's last answer */
     struct run_error_view error;       /* code NULL: none */
     struct run_evidence_view evidence; /* written when ended */
     struct run_usage_view usage;
     const struct json_value *steps; /* unused by writers; see run_view_write */
-    uint64_t cursor; /* number of the newest event: pass as `after` to run.events */
+    uint64_t cursor;                /* number of the newest event: pass as `after` to run.events */
 };
 
-/* STEPS: the newest steps as event JSON objects, oldest first, each compact text; may be NULL with COUNT 0. Writes
- * result {success, output, error?}, verdict and evidence only when the run has ended. */
-void run_view_write(struct json_writer *writer, const struct run_view *view, const char *const *steps,
-                    size_t step_count);
+/* STEPS: the newest steps as event JSON objects, oldest first, each compact text; may be NULL with
+ * COUNT 0. Writes result {success, output, error?}, verdict and evidence only when the run has
+ * ended. */
+void run_view_write(struct json_writer *writer, const struct run_view *view,
+                    const char *const *steps, size_t step_count);
 
-/* run.list and opencode_list_runs. `before` is unix milliseconds, or the cursor of the last answer. */
+/* run.list and opencode_list_runs. `before` is unix milliseconds, or the cursor of the last answer.
+ */
 struct run_list_params {
     const char *sessionId;
     int status; /* RUN_STATUS_COUNT: any */
@@ -129,8 +136,9 @@ struct run_list_params {
     const char *before; /* digits: milliseconds; "run_…": a cursor */
 };
 extern const struct json_field run_list_fields[];
-/* A list is {"runs":[…],"hasMore":bool,"cursor":"run_…"}: each element holds runId, sessionId, status, phase, title, task (first
- * 200 characters), repository, createdAt, startedAt, completedAt, success (when ended), verdict, webUiUrl. */
+/* A list is {"runs":[…],"hasMore":bool,"cursor":"run_…"}: each element holds runId, sessionId,
+ * status, phase, title, task (first 200 characters), repository, createdAt, startedAt, completedAt,
+ * success (when ended), verdict, webUiUrl. */
 void run_list_item_write(struct json_writer *writer, const struct run_view *view);
 
 struct run_id_params {
@@ -140,9 +148,9 @@ extern const struct json_field run_id_fields[]; /* run.cancel; its result is a r
 
 struct run_events_params {
     const char *runId;
-    uint64_t after;  /* events with a greater number only; 0: from the start */
-    uint32_t limit;  /* 1..1000 */
-    bool follow;     /* stay subscribed: events until the run has ended, then "end" */
+    uint64_t after; /* events with a greater number only; 0: from the start */
+    uint32_t limit; /* 1..1000 */
+    bool follow;    /* stay subscribed: events until the run has ended, then "end" */
 };
 extern const struct json_field run_events_fields[];
 /* Result: {"events":[EVENT…],"cursor":N,"hasMore":bool}; EVENT in msg_event.h. */
@@ -154,14 +162,17 @@ struct run_diff_params {
     uint32_t maxBytes;
 };
 extern const struct json_field run_diff_fields[];
-/* Result: {"runId","sessionId","baseCommit","headCommit","files":[{"path","insertions","deletions","status"}],"diff":"…","truncated":bool}. */
+/* Result:
+ * {"runId","sessionId","baseCommit","headCommit","files":[{"path","insertions","deletions","status"}],"diff":"…","truncated":bool}.
+ */
 
 struct run_exec_params {
     const char *runId;
     const struct json_value *argv; /* array of 1..256 strings */
 };
 extern const struct json_field run_exec_fields[];
-/* Reply {"started":true}; events {"stream":"stdout|stderr","data":"…"}; end {"exitCode":N} or {"signal":N}. */
+/* Reply {"started":true}; events {"stream":"stdout|stderr","data":"…"}; end {"exitCode":N} or
+ * {"signal":N}. */
 
 /* run.send (a message to a session or run) and run.answer. */
 struct run_send_params {

@@ -3,14 +3,17 @@
 #define SAFE_INTEGER (UINT64_C(1) << 53)
 
 const struct json_field secret_name_fields[] = {
-    JSON_STRING_FIELD(struct secret_name_params, name, JSON_REQUIRED, 1, 64,
-                      "Name of the secret, spelled like an environment variable: ANTHROPIC_API_KEY."),
+    JSON_STRING_FIELD(
+        struct secret_name_params, name, JSON_REQUIRED, 1, 64,
+        "Name of the secret, spelled like an environment variable: ANTHROPIC_API_KEY."),
     JSON_FIELD_LAST,
 };
 
 const struct json_field audit_list_fields[] = {
-    JSON_STRING_FIELD(struct audit_list_params, runId, JSON_OPTIONAL, 1, 64, "Only decisions about this run."),
-    JSON_U32_FIELD(struct audit_list_params, limit, JSON_OPTIONAL, 1, 1000, "How many records to return; 100 if left out."),
+    JSON_STRING_FIELD(struct audit_list_params, runId, JSON_OPTIONAL, 1, 64,
+                      "Only decisions about this run."),
+    JSON_U32_FIELD(struct audit_list_params, limit, JSON_OPTIONAL, 1, 1000,
+                   "How many records to return; 100 if left out."),
     JSON_U64_FIELD(struct audit_list_params, before, JSON_OPTIONAL, 0, SAFE_INTEGER,
                    "Only records with a smaller number: the cursor of the last answer."),
     JSON_FIELD_LAST,

@@ -1,5 +1,5 @@
-/* msg_service.h: services, secrets and audit. A secret's value comes as the blob frame right behind secret.set and is
- * never part of any JSON. */
+/* msg_service.h: services, secrets and audit. A secret's value comes as the blob frame right behind
+ * secret.set and is never part of any JSON. */
 #ifndef PROTO_MSG_SERVICE_H
 #define PROTO_MSG_SERVICE_H
 

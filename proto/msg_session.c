@@ -3,7 +3,8 @@
 #define ID_TEXT_MAX 64
 
 const struct json_field session_list_fields[] = {
-    JSON_U32_FIELD(struct session_list_params, limit, JSON_OPTIONAL, 1, 100, "How many sessions to return; 10 if left out."),
+    JSON_U32_FIELD(struct session_list_params, limit, JSON_OPTIONAL, 1, 100,
+                   "How many sessions to return; 10 if left out."),
     JSON_STRING_FIELD(struct session_list_params, before, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "The cursor of the last answer, for the sessions before those."),
     JSON_FIELD_LAST,

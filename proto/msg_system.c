@@ -11,15 +11,18 @@ const struct json_field hello_params_fields[] = {
     JSON_U32_FIELD(struct hello_params, protocol, JSON_REQUIRED, 1, UINT32_MAX,
                    "Version of the socket protocol that the client speaks."),
     JSON_ENUM_FIELD(struct hello_params, role, JSON_REQUIRED, hello_roles, "What the client is."),
-    JSON_STRING_FIELD(struct hello_params, version, JSON_OPTIONAL, 1, TEXT_MAX, "Version of the client's program."),
+    JSON_STRING_FIELD(struct hello_params, version, JSON_OPTIONAL, 1, TEXT_MAX,
+                      "Version of the client's program."),
     JSON_FIELD_LAST,
 };
 
 const struct json_field hello_result_fields[] = {
     JSON_U32_FIELD(struct hello_result, protocol, JSON_REQUIRED, 1, UINT32_MAX,
                    "Version of the socket protocol that the daemon speaks."),
-    JSON_U64_FIELD(struct hello_result, pid, JSON_REQUIRED, 1, UINT64_C(1) << 53, "Process id of the daemon."),
-    JSON_STRING_FIELD(struct hello_result, version, JSON_REQUIRED, 1, TEXT_MAX, "Version of the daemon's program."),
+    JSON_U64_FIELD(struct hello_result, pid, JSON_REQUIRED, 1, UINT64_C(1) << 53,
+                   "Process id of the daemon."),
+    JSON_STRING_FIELD(struct hello_result, version, JSON_REQUIRED, 1, TEXT_MAX,
+                      "Version of the daemon's program."),
     JSON_FIELD_LAST,
 };
 
@@ -44,7 +47,8 @@ void system_status_write(struct json_writer *writer, const struct system_status 
     json_write_name(writer, "runs");
     json_write_object(writer);
     for (int i = 0; i < RUN_STATUS_COUNT; i++)
-        json_member_u64(writer, run_status_names[i], status->runs_by_status ? status->runs_by_status[i] : 0);
+        json_member_u64(writer, run_status_names[i],
+                        status->runs_by_status ? status->runs_by_status[i] : 0);
     json_write_object_end(writer);
     json_member_u64(writer, "sessions", status->sessions);
     json_member_u64(writer, "connections", status->connections);

@@ -1,4 +1,5 @@
-/* lab.h: a server with a clock that the test turns, a supervisor that the test plays, and the lines that come out. */
+/* lab.h: a server with a clock that the test turns, a supervisor that the test plays, and the lines
+ * that come out. */
 #ifndef TESTS_UNIT_MCP_STDIO_LAB_H
 #define TESTS_UNIT_MCP_STDIO_LAB_H
 
@@ -11,9 +12,9 @@
 #include "tests/harness/tmp.h"
 #include "tests/unit/proto/peer.h"
 
-#define MODERN_META                                             \
-    "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"," \
-    "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"c\",\"version\":\"1\"}," \
+#define MODERN_META                                                                                \
+    "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                       \
+    "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"c\",\"version\":\"1\"},"                   \
     "\"io.modelcontextprotocol/clientCapabilities\":{}}"
 
 struct lab_clock {
@@ -196,12 +197,14 @@ static inline void lab_meet(void)
 }
 
 /* Calls a tool in the legacy era with ID. */
-static inline void lab_call(const char *id, const char *tool, const char *arguments, const char *meta)
+static inline void lab_call(const char *id, const char *tool, const char *arguments,
+                            const char *meta)
 {
     AUTO_BUF struct buf line = BUF_INIT(16u << 20);
 
     buf_printf(&line,
-               "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",\"arguments\":%s%s%s}}",
+               "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"tools/"
+               "call\",\"params\":{\"name\":\"%s\",\"arguments\":%s%s%s}}",
                id, tool, arguments, meta ? "," : "", meta ? meta : "");
     lab_say(buf_text(&line));
 }

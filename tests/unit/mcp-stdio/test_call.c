@@ -3,11 +3,17 @@
 #include "common/log.h"
 #include "tests/unit/mcp-stdio/lab.h"
 
-#define RUNNING "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"running\",\"phase\":\"work\",\"task\":\"t\",\"createdAt\":1,\"cursor\":7," \
-                "\"steps\":[{\"number\":6,\"time\":1,\"kind\":\"tool\",\"text\":\"bash: ls\"}]}"
-#define COMPLETED "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"completed\",\"verdict\":\"changed\",\"result\":{\"success\":true," \
-                  "\"output\":\"All done.\"},\"task\":\"t\",\"createdAt\":1,\"cursor\":9}"
-#define CANCEL(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id ",\"reason\":\"r\"}}"
+#define RUNNING                                                                                    \
+    "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"running\",\"phase\":\"work\","      \
+    "\"task\":\"t\",\"createdAt\":1,\"cursor\":7,"                                                 \
+    "\"steps\":[{\"number\":6,\"time\":1,\"kind\":\"tool\",\"text\":\"bash: ls\"}]}"
+#define COMPLETED                                                                                  \
+    "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"completed\",\"verdict\":"           \
+    "\"changed\",\"result\":{\"success\":true,"                                                    \
+    "\"output\":\"All done.\"},\"task\":\"t\",\"createdAt\":1,\"cursor\":9}"
+#define CANCEL(id)                                                                                 \
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id    \
+    ",\"reason\":\"r\"}}"
 #define TOKEN "\"_meta\":{\"progressToken\":\"tok\\u0041\"}"
 
 static void drop_line(void *data, const char *line)
@@ -67,14 +73,17 @@ TEST(arguments_of_models_are_taken_as_they_were_meant)
 {
     lab_start();
     lab_call("1", "opencode_run_task",
-             "{\"task\":\"x\",\"branch\":null,\"model\":\"\",\"title\":\"null\",\"timeoutMinutes\":\"5\",\"wait_for_previous\":true}", NULL);
+             "{\"task\":\"x\",\"branch\":null,\"model\":\"\",\"title\":\"null\",\"timeoutMinutes\":"
+             "\"5\",\"wait_for_previous\":true}",
+             NULL);
     lab_meet();
     CHECK_STR(lab.peer.request.method, "run.create");
     CHECK_EQ(json_count(lab.peer.request.body), 2);
     CHECK_STR(param("task"), "x");
     CHECK_EQ(number("timeoutMinutes"), 5);
 
-    lab_call("2", "opencode_list_runs", "{\"limit\":5.0,\"before\":1795962680696,\"status\":\"running\"}", NULL);
+    lab_call("2", "opencode_list_runs",
+             "{\"limit\":5.0,\"before\":1795962680696,\"status\":\"running\"}", NULL);
     CHECK(peer_read(&lab.peer));
     CHECK_STR(param("before"), "1795962680696");
     CHECK_EQ(number("limit"), 5);
@@ -101,10 +110,14 @@ TEST(a_wait_is_clamped)
         const char *arguments;
         uint64_t seconds;
     } cases[] = {
-        { "{\"runId\":\"r\",\"waitSeconds\":45}", 45 },        { "{\"runId\":\"r\",\"waitSeconds\":600}", 45 },
-        { "{\"runId\":\"r\",\"waitSeconds\":\"600\"}", 45 },   { "{\"runId\":\"r\",\"waitSeconds\":1e300}", 45 },
-        { "{\"runId\":\"r\",\"waitSeconds\":\"30.5\"}", 31 },  { "{\"runId\":\"r\",\"waitSeconds\":-3}", 999999 },
-        { "{\"runId\":\"r\",\"waitSeconds\":null}", 999999 },  { "{\"runId\":\"r\",\"waitSeconds\":\"\"}", 999999 },
+        { "{\"runId\":\"r\",\"waitSeconds\":45}", 45 },
+        { "{\"runId\":\"r\",\"waitSeconds\":600}", 45 },
+        { "{\"runId\":\"r\",\"waitSeconds\":\"600\"}", 45 },
+        { "{\"runId\":\"r\",\"waitSeconds\":1e300}", 45 },
+        { "{\"runId\":\"r\",\"waitSeconds\":\"30.5\"}", 31 },
+        { "{\"runId\":\"r\",\"waitSeconds\":-3}", 999999 },
+        { "{\"runId\":\"r\",\"waitSeconds\":null}", 999999 },
+        { "{\"runId\":\"r\",\"waitSeconds\":\"\"}", 999999 },
         { "{\"runId\":\"r\",\"waitSeconds\":\"0\"}", 999999 },
     };
 
@@ -165,7 +178,24 @@ TEST(an_error_of_the_supervisor_becomes_words)
     lab_turn(PEER_WAIT_MS);
     CHECK(lab_next());
     CHECK(lab_is_error());
-    CHECK_STR(lab_text(), "runId: no such run. Call opencode_list_runs to find the runs and sessions that exist.");
+    CHECK_STR(
+        lab_text(),
+        "runId: no such run. Call opencode_list_runs to find the runs and sessions that exist.");
+}
+
+TEST(a_refusal_of_the_supervisor_leaves_no_doubt_about_the_run)
+{
+    struct error error = ERROR_INIT;
+
+    lab_start();
+    lab_call("1", "opencode_run_task", "{\"task\":\"x\"}", NULL);
+    lab_meet();
+    error_set(&error, ERR_UNAVAILABLE, 0, "no credential is stored");
+    peer_fail(&lab.peer, lab.peer.request.id, &error);
+    lab_turn(PEER_WAIT_MS);
+    CHECK(lab_next());
+    CHECK(lab_is_error());
+    CHECK_STR(lab_text(), "No credential is stored.");
 }
 
 TEST(many_calls_are_in_flight_and_answers_come_in_any_order)
@@ -227,7 +257,7 @@ TEST(a_cancel_ends_the_wait_and_nothing_else)
     CHECK(lab_silent());
 }
 
-/* Progress -------------------------------------------------------------------------------------------------------- */
+/* Progress ------------------------------------------------------------------------------------- */
 
 /* A wait with progress, up to where the run is known to go on: ids of its two requests. */
 static void start_wait(uint64_t *get, uint64_t *events)
@@ -258,15 +288,17 @@ TEST(progress_is_told_while_a_call_waits)
     uint64_t events;
 
     start_wait(&get, &events);
-    CHECK_STR(lab_line(), "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"tok\\u0041\","
-                          "\"progress\":1,\"message\":\"running (work): bash: ls [waited 0 s]\"}}");
+    CHECK_STR(lab_line(), "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
+                          "progress\",\"params\":{\"progressToken\":\"tok\\u0041\",\"progress\":1,"
+                          "\"message\":\"running (work): bash: ls [waited 0 s]\"}}");
     CHECK(lab_silent());
     lab_pass(4900);
     CHECK(lab_silent());
     lab_pass(100);
     CHECK_HAS(lab_line(), "\"progress\":2");
     lab_pass(300);
-    peer_event(&lab.peer, events, "{\"number\":8,\"time\":1,\"kind\":\"tool\",\"text\":\"bash: make\"}");
+    peer_event(&lab.peer, events,
+               "{\"number\":8,\"time\":1,\"kind\":\"tool\",\"text\":\"bash: make\"}");
     lab_turn(PEER_WAIT_MS);
     CHECK(lab_silent());
     lab_pass(700);
@@ -275,7 +307,9 @@ TEST(progress_is_told_while_a_call_waits)
     peer_event(&lab.peer, events, "{\"number\":9,\"time\":1,\"kind\":\"usage\",\"text\":\"u\"}");
     lab_turn(PEER_WAIT_MS);
     CHECK(lab_silent());
-    peer_event(&lab.peer, events, "{\"number\":9,\"time\":1,\"kind\":\"state\",\"text\":\"s\",\"data\":{\"status\":\"running\",\"phase\":\"collect\"}}");
+    peer_event(&lab.peer, events,
+               "{\"number\":9,\"time\":1,\"kind\":\"state\",\"text\":\"s\",\"data\":{\"status\":"
+               "\"running\",\"phase\":\"collect\"}}");
     lab_turn(PEER_WAIT_MS);
     CHECK_HAS(lab_line(), "running (collect)");
 }
@@ -288,7 +322,9 @@ TEST(no_progress_comes_with_the_answer)
     start_wait(&get, &events);
     CHECK(lab_next());
     lab_pass(2000);
-    peer_event(&lab.peer, events, "{\"number\":9,\"time\":1,\"kind\":\"state\",\"text\":\"s\",\"data\":{\"status\":\"completed\",\"phase\":\"\"}}");
+    peer_event(&lab.peer, events,
+               "{\"number\":9,\"time\":1,\"kind\":\"state\",\"text\":\"s\",\"data\":{\"status\":"
+               "\"completed\",\"phase\":\"\"}}");
     lab_turn(PEER_WAIT_MS);
     CHECK(lab_silent());
     peer_reply(&lab.peer, get, COMPLETED);
@@ -336,7 +372,7 @@ TEST(a_cancel_ends_progress_too)
     CHECK_EQ(server_deadline_ms(lab.server), UINT64_MAX);
 }
 
-/* The supervisor is not as it should be --------------------------------------------------------------------------- */
+/* The supervisor is not as it should be -------------------------------------------------------- */
 
 TEST(nothing_is_connected_before_the_first_call)
 {

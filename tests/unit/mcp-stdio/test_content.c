@@ -29,5 +29,6 @@ TEST(what_programs_print_becomes_valid_json)
     json_write_object(&writer);
     content_write_error(&writer, "a\x01\xff\n");
     json_write_object_end(&writer);
-    CHECK_STR(buf_text(&out), "{\"content\":[{\"type\":\"text\",\"text\":\"a\\u0001\xef\xbf\xbd\\n\"}],\"isError\":true}");
+    CHECK_STR(buf_text(&out), "{\"content\":[{\"type\":\"text\",\"text\":"
+                              "\"a\\u0001\xef\xbf\xbd\\n\"}],\"isError\":true}");
 }

@@ -16,17 +16,19 @@ static void start(void)
     lab_start_alone();
 }
 
-#define INITIALIZE(revision) \
-    "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"" revision \
-    "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}"
-#define MODERN(id, method, params) \
-    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\",\"params\":{" params MODERN_META "}}"
+#define INITIALIZE(revision)                                                                       \
+    "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"     \
+    "\"" revision "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}"
+#define MODERN(id, method, params)                                                                 \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\",\"params\":{" params MODERN_META \
+    "}}"
 
 TEST(initialize_answers_with_the_revision_that_was_asked_for)
 {
-    static const char *const lines[] = { INITIALIZE("2024-11-05"), INITIALIZE("2025-03-26"), INITIALIZE("2025-06-18"),
-                                         INITIALIZE("2025-11-25") };
-    static const char *const revisions[] = { "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25" };
+    static const char *const lines[] = { INITIALIZE("2024-11-05"), INITIALIZE("2025-03-26"),
+                                         INITIALIZE("2025-06-18"), INITIALIZE("2025-11-25") };
+    static const char *const revisions[] = { "2024-11-05", "2025-03-26", "2025-06-18",
+                                             "2025-11-25" };
 
     start();
     for (int i = 0; i < 4; i++) {
@@ -45,7 +47,8 @@ TEST(initialize_with_an_unknown_revision_gets_the_newest_legacy_one)
     start();
     CHECK_EQ(lab_code(INITIALIZE("2026-07-28")), 0);
     CHECK_STR(json_string(lab_get("result.protocolVersion")), "2025-11-25");
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}"), -32602);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}"),
+             -32602);
 }
 
 TEST(ping_and_lists_work_before_initialize)
@@ -68,7 +71,8 @@ TEST(discover_is_a_complete_modern_result)
     CHECK_STR(json_string(lab_get("result.cacheScope")), "public");
     CHECK(json_u64(lab_get("result.ttlMs"), 0) > 0);
     CHECK(lab_get("result.capabilities.tools") != NULL);
-    CHECK_STR(json_string(json_path(json_get(lab_get("result._meta"), "io.modelcontextprotocol/serverInfo"), "name")),
+    CHECK_STR(json_string(json_path(
+                  json_get(lab_get("result._meta"), "io.modelcontextprotocol/serverInfo"), "name")),
               "sandbox-mcp");
 }
 
@@ -100,30 +104,44 @@ TEST(what_is_not_advertised_is_not_found)
     CHECK_EQ(lab_code(INITIALIZE("2025-11-25")), 0);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\"}"), -32601);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"prompts/list\"}"), -32601);
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/setLevel\",\"params\":{\"level\":\"info\"}}"), -32601);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/"
+                      "setLevel\",\"params\":{\"level\":\"info\"}}"),
+             -32601);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\\ny\"}"), -32601);
     CHECK_STR(json_string(lab_get("error.message")), "Method not found: x\\x0ay");
 }
 
-#define META(rest) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{" rest "}}}"
+#define META(rest)                                                                                 \
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{" rest "}}}"
 #define P "\"io.modelcontextprotocol/"
 
 TEST(a_wrong_envelope_is_refused_in_order)
 {
     start();
     CHECK_EQ(lab_code(META(P "protocolVersion\":5")), -32602);
-    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2099-01-01\"," P "clientCapabilities\":{}")), -32022);
+    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2099-01-01\"," P "clientCapabilities\":{}")),
+             -32022);
     CHECK_STR(json_string(json_first(lab_get("error.data.supported"))), "2026-07-28");
     CHECK_STR(json_string(lab_get("error.data.requested")), "2099-01-01");
     CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"")), -32602);
     CHECK_HAS(json_string(lab_get("error.message")), "clientCapabilities");
-    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":[]")), -32602);
-    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}")), 0);
-    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}," P "clientInfo\":{\"name\":\"x\"}")),
+    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":[]")),
              -32602);
-    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}," P "logLevel\":\"loud\"")), -32602);
-    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}," P "logLevel\":\"error\"")), 0);
+    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}")), 0);
+    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}," P
+                             "clientInfo\":{\"name\":\"x\"}")),
+             -32602);
+    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}," P
+                             "logLevel\":\"loud\"")),
+             -32602);
+    CHECK_EQ(lab_code(META(P "protocolVersion\":\"2026-07-28\"," P "clientCapabilities\":{}," P
+                             "logLevel\":\"error\"")),
+             0);
 }
+
+#define UNKNOWN_CANCEL                                                                             \
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","                                 \
+    "\"params\":{\"requestId\":77}}"
 
 TEST(malformed_input_is_met_with_silence)
 {
@@ -138,7 +156,7 @@ TEST(malformed_input_is_met_with_silence)
         "{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}",
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/unknown\"}",
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}",
-        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":77}}",
+        UNKNOWN_CANCEL,
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":[]}",
         "{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}}",
         "\xff\xfe",
@@ -167,10 +185,12 @@ TEST(batches_exist_in_one_revision_only)
     CHECK_EQ(lab_code(INITIALIZE("2025-06-18")), 0);
     CHECK_EQ(lab_code("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]"), 1);
     CHECK_EQ(lab_code(INITIALIZE("2025-03-26")), 0);
-    lab_say("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"},"
-            "5,{\"jsonrpc\":\"2.0\",\"id\":\"b\",\"method\":\"nope\"}]");
-    CHECK_STR(lab_line(), "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}},{\"jsonrpc\":\"2.0\",\"id\":\"b\",\"error\":{\"code\":-32601,"
-                          "\"message\":\"Method not found: nope\"}}]");
+    lab_say(
+        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},{\"jsonrpc\":\"2.0\",\"method\":"
+        "\"notifications/initialized\"},5,{\"jsonrpc\":\"2.0\",\"id\":\"b\",\"method\":\"nope\"}]");
+    CHECK_STR(lab_line(),
+              "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}},{\"jsonrpc\":\"2.0\",\"id\":\"b\","
+              "\"error\":{\"code\":-32601,\"message\":\"Method not found: nope\"}}]");
     CHECK_EQ(lab_code("[{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}]"), 1);
     CHECK_EQ(lab_code("[]"), 1);
     CHECK_EQ(lab_code("[[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]]"), 1);
@@ -180,15 +200,17 @@ TEST(a_batch_waits_for_its_calls)
 {
     lab_start();
     CHECK_EQ(lab_code(INITIALIZE("2025-03-26")), 0);
-    lab_say("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"opencode_list_runs\"}},"
-            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"},"
-            "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"opencode_list_runs\"}}]");
+    lab_say("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+            "call\",\"params\":{\"name\":\"opencode_list_runs\"}},{\"jsonrpc\":\"2.0\",\"id\":2,"
+            "\"method\":\"ping\"},{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/"
+            "call\",\"params\":{\"name\":\"opencode_list_runs\"}}]");
     CHECK(lab_silent());
     lab_meet();
     peer_reply(&lab.peer, lab.peer.request.id, "{\"runs\":[],\"hasMore\":false}");
     lab_turn(PEER_WAIT_MS);
     CHECK(lab_silent());
-    lab_say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":3}}");
+    lab_say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
+            "cancelled\",\"params\":{\"requestId\":3}}");
     CHECK(lab_next());
     CHECK_EQ(json_count(json_root(lab.doc)), 2);
 }
@@ -196,14 +218,16 @@ TEST(a_batch_waits_for_its_calls)
 TEST(a_subscription_is_acknowledged_and_stays_open)
 {
     start();
-    lab_say(MODERN("\"listen:0\"", "subscriptions/listen", "\"notifications\":{\"toolsListChanged\":true},"));
-    CHECK_STR(lab_line(),
-              "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{\"_meta\":"
-              "{\"io.modelcontextprotocol/subscriptionId\":\"listen:0\"},\"notifications\":{}}}");
+    lab_say(MODERN("\"listen:0\"", "subscriptions/listen",
+                   "\"notifications\":{\"toolsListChanged\":true},"));
+    CHECK_STR(lab_line(), "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/"
+                          "acknowledged\",\"params\":{\"_meta\":{\"io.modelcontextprotocol/"
+                          "subscriptionId\":\"listen:0\"},\"notifications\":{}}}");
     lab_say(MODERN("1", "subscriptions/listen", "\"notifications\":{},"));
     CHECK_HAS(lab_line(), "subscriptionId\":1}");
     CHECK(!server_is_busy(lab.server));
-    lab_say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":\"listen:0\"," MODERN_META "}}");
+    lab_say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
+            "cancelled\",\"params\":{\"requestId\":\"listen:0\"," MODERN_META "}}");
     CHECK(lab_silent());
     CHECK_EQ(lab_code(MODERN("2", "subscriptions/listen", "")), -32602);
 }
@@ -216,8 +240,10 @@ TEST(open_subscriptions_are_limited)
     start();
     for (int i = 0; i < 1030; i++) {
         buf_clear(&line);
-        buf_printf(&line, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"subscriptions/listen\",\"params\":{\"notifications\":{},%s}}", i,
-                   MODERN_META);
+        buf_printf(&line,
+                   "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"subscriptions/"
+                   "listen\",\"params\":{\"notifications\":{},%s}}",
+                   i, MODERN_META);
         if (lab_code(buf_text(&line)) == -32603)
             refused++;
     }
@@ -227,8 +253,12 @@ TEST(open_subscriptions_are_limited)
 TEST(a_list_has_one_page)
 {
     start();
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"cursor\":\"2\"}}"), -32602);
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"progressToken\":0}}}"), 0);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+                      "list\",\"params\":{\"cursor\":\"2\"}}"),
+             -32602);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+                      "list\",\"params\":{\"_meta\":{\"progressToken\":0}}}"),
+             0);
     CHECK(!lab_get("result.nextCursor"));
 }
 
@@ -236,16 +266,19 @@ TEST(schemas_are_such_as_every_client_takes)
 {
     start();
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), 0);
-    for (const struct json_value *tool = json_first(lab_get("result.tools")); tool; tool = json_next(tool)) {
+    for (const struct json_value *tool = json_first(lab_get("result.tools")); tool;
+         tool = json_next(tool)) {
         CHECK(strlen(json_string(json_get(tool, "name"))) <= 24);
         CHECK(strlen(json_string(json_get(tool, "description"))) < 1000);
         CHECK_STR(json_string(json_path(tool, "inputSchema.type")), "object");
         CHECK_STR(json_string(json_path(tool, "outputSchema.type")), "object");
         CHECK(!json_bool(json_path(tool, "annotations.destructiveHint"), true));
         CHECK(!json_bool(json_path(tool, "annotations.openWorldHint"), true));
-        for (const struct json_value *p = json_first(json_path(tool, "inputSchema.properties")); p; p = json_next(p))
+        for (const struct json_value *p = json_first(json_path(tool, "inputSchema.properties")); p;
+             p = json_next(p))
             CHECK(json_string(json_get(p, "type")) && json_string(json_get(p, "description")));
-        for (const struct json_value *p = json_first(json_path(tool, "outputSchema.properties")); p; p = json_next(p))
+        for (const struct json_value *p = json_first(json_path(tool, "outputSchema.properties")); p;
+             p = json_next(p))
             CHECK(json_string(json_get(p, "type")) != NULL);
     }
 }
@@ -254,29 +287,38 @@ TEST(what_reads_is_marked_so_and_what_acts_is_not)
 {
     start();
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), 0);
-    for (const struct json_value *tool = json_first(lab_get("result.tools")); tool; tool = json_next(tool)) {
+    for (const struct json_value *tool = json_first(lab_get("result.tools")); tool;
+         tool = json_next(tool)) {
         const char *name = json_string(json_get(tool, "name"));
-        bool acts = strcmp(name, "opencode_run_task") == 0 || strcmp(name, "opencode_cancel_run") == 0;
+        bool acts =
+            strcmp(name, "opencode_run_task") == 0 || strcmp(name, "opencode_cancel_run") == 0;
 
         CHECK_EQ(json_bool(json_path(tool, "annotations.readOnlyHint"), acts), !acts);
-        CHECK_EQ(json_bool(json_path(tool, "annotations.idempotentHint"), false), strcmp(name, "opencode_run_task") != 0);
+        CHECK_EQ(json_bool(json_path(tool, "annotations.idempotentHint"), false),
+                 strcmp(name, "opencode_run_task") != 0);
     }
 }
 
 TEST(an_unknown_tool_and_a_missing_name_are_protocol_errors)
 {
     start();
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"nope\",\"arguments\":{}}}"), -32602);
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{}}"), -32602);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+                      "call\",\"params\":{\"name\":\"nope\",\"arguments\":{}}}"),
+             -32602);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{}}"),
+             -32602);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}"), -32602);
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"opencode_list_runs\",\"arguments\":[]}}"),
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+                      "call\",\"params\":{\"name\":\"opencode_list_runs\",\"arguments\":[]}}"),
              -32602);
 }
 
 TEST(without_a_supervisor_a_call_says_so)
 {
     start();
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"opencode_list_runs\"}}"), 0);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+                      "call\",\"params\":{\"name\":\"opencode_list_runs\"}}"),
+             0);
     CHECK(lab_is_error());
     CHECK_HAS(lab_text(), "supervisor");
     CHECK(!lab_get("result.structuredContent"));

@@ -23,8 +23,9 @@ static const char *render(const char *tool, const char *reply, size_t max)
 
 TEST(an_empty_reply_does_no_harm)
 {
-    static const char *const names[] = { "opencode_run_task",   "opencode_get_result", "opencode_list_runs",
-                                         "opencode_cancel_run", "opencode_get_diff",   "opencode_get_log" };
+    static const char *const names[] = { "opencode_run_task",  "opencode_get_result",
+                                         "opencode_list_runs", "opencode_cancel_run",
+                                         "opencode_get_diff",  "opencode_get_log" };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         CHECK(render(names[i], "{}", CONTENT_TEXT_MAX) != NULL);
@@ -32,14 +33,18 @@ TEST(an_empty_reply_does_no_harm)
 
 TEST(a_failed_run_reads_as_its_facts)
 {
-    const char *text = render("opencode_get_result",
-                              "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"failed\",\"message\":\"failed: no key.\",\"result\":{"
-                              "\"success\":false,\"output\":\"\",\"error\":{\"code\":\"model_auth\",\"phase\":\"agent\",\"message\":\"no key\","
-                              "\"hint\":\"set one\",\"retryable\":false}},\"evidence\":{\"known\":true,\"branch\":\"fix\",\"commits\":1,"
-                              "\"filesChanged\":2,\"insertions\":3,\"deletions\":4,\"untracked\":0,\"diffTruncated\":false,"
-                              "\"refusedRequests\":2},\"usage\":{\"requests\":5,\"inputTokens\":6,\"outputTokens\":7,\"costUsd\":0.25},"
-                              "\"task\":\"line one\\nline two\",\"createdAt\":1795962680696,\"webUiUrl\":\"http://w\"}",
-                              CONTENT_TEXT_MAX);
+    const char *text =
+        render("opencode_get_result",
+               "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"failed\",\"message\":"
+               "\"failed: no "
+               "key.\",\"result\":{\"success\":false,\"output\":\"\",\"error\":{\"code\":\"model_"
+               "auth\",\"phase\":\"agent\",\"message\":\"no key\",\"hint\":\"set "
+               "one\",\"retryable\":false}},\"evidence\":{\"known\":true,\"branch\":\"fix\","
+               "\"commits\":1,\"filesChanged\":2,\"insertions\":3,\"deletions\":4,\"untracked\":0,"
+               "\"diffTruncated\":false,\"refusedRequests\":2},\"usage\":{\"requests\":5,"
+               "\"inputTokens\":6,\"outputTokens\":7,\"costUsd\":0.25},\"task\":\"line one\\nline "
+               "two\",\"createdAt\":1795962680696,\"webUiUrl\":\"http://w\"}",
+               CONTENT_TEXT_MAX);
 
     CHECK_EQ(strncmp(text, "failed: no key.\n", 16), 0);
     CHECK_HAS(text, "error: model_auth in phase agent: no key\nhint: set one\nretryable: no\n");
@@ -56,8 +61,9 @@ TEST(a_failed_run_reads_as_its_facts)
 TEST(steps_are_shown_newest_first)
 {
     const char *text = render("opencode_get_result",
-                              "{\"runId\":\"run_1\",\"status\":\"running\",\"phase\":\"work\",\"steps\":["
-                              "{\"time\":1000,\"kind\":\"tool\",\"text\":\"older\"},{\"time\":2000,\"kind\":\"text\",\"text\":\"newer\"}]}",
+                              "{\"runId\":\"run_1\",\"status\":\"running\",\"phase\":\"work\","
+                              "\"steps\":[{\"time\":1000,\"kind\":\"tool\",\"text\":\"older\"},{"
+                              "\"time\":2000,\"kind\":\"text\",\"text\":\"newer\"}]}",
                               CONTENT_TEXT_MAX);
 
     CHECK_HAS(text, "phase: work\n");
@@ -66,10 +72,11 @@ TEST(steps_are_shown_newest_first)
 
 TEST(an_open_question_is_shown_with_its_id)
 {
-    const char *text = render("opencode_get_result",
-                              "{\"runId\":\"run_1\",\"status\":\"waiting\",\"request\":{\"requestId\":\"req_1\",\"kind\":\"question\","
-                              "\"text\":\"Which one?\",\"options\":[\"a\",\"b\"]}}",
-                              CONTENT_TEXT_MAX);
+    const char *text =
+        render("opencode_get_result",
+               "{\"runId\":\"run_1\",\"status\":\"waiting\",\"request\":{\"requestId\":\"req_1\","
+               "\"kind\":\"question\",\"text\":\"Which one?\",\"options\":[\"a\",\"b\"]}}",
+               CONTENT_TEXT_MAX);
 
     CHECK_HAS(text, "it asks (question, requestId req_1): Which one?\noptions: [\"a\",\"b\"]\n");
 }
@@ -79,7 +86,8 @@ TEST(a_long_answer_is_cut_behind_the_facts)
     AUTO_BUF struct buf reply = BUF_INIT(60000);
     const char *text;
 
-    buf_append_str(&reply, "{\"runId\":\"run_1\",\"status\":\"completed\",\"webUiUrl\":\"http://w\",\"result\":{\"success\":true,\"output\":\"");
+    buf_append_str(&reply, "{\"runId\":\"run_1\",\"status\":\"completed\",\"webUiUrl\":\"http://"
+                           "w\",\"result\":{\"success\":true,\"output\":\"");
     for (int i = 0; i < 10000; i++)
         buf_append_str(&reply, "ä");
     buf_append_str(&reply, "\"}}");
@@ -96,19 +104,23 @@ TEST(a_list_that_is_too_long_says_how_to_go_on)
 
     buf_append_str(&reply, "{\"runs\":[");
     for (int i = 0; i < 100; i++)
-        buf_printf(&reply,
-                   "%s{\"runId\":\"run_%03d\",\"sessionId\":\"ses_1\",\"status\":\"completed\",\"success\":false,\"verdict\":\"incomplete\","
-                   "\"task\":\"%0150d\",\"createdAt\":1}",
-                   i ? "," : "", i, i);
+        buf_printf(
+            &reply,
+            "%s{\"runId\":\"run_%03d\",\"sessionId\":\"ses_1\",\"status\":\"completed\","
+            "\"success\":false,\"verdict\":\"incomplete\",\"task\":\"%0150d\",\"createdAt\":1}",
+            i ? "," : "", i, i);
     buf_append_str(&reply, "],\"hasMore\":true,\"cursor\":\"run_099\"}");
     text = render("opencode_list_runs", buf_text(&reply), CONTENT_TEXT_MAX);
     CHECK(strlen(text) <= CONTENT_TEXT_MAX);
     CHECK_HAS(text, "run_000 completed, no success, incomplete");
     CHECK_HAS(text, "more in this answer are not shown; call again with before run_0");
-    text = render("opencode_list_runs", "{\"runs\":[{\"runId\":\"run_1\",\"status\":\"queued\"}],\"hasMore\":true,\"cursor\":\"run_1\"}",
+    text = render("opencode_list_runs",
+                  "{\"runs\":[{\"runId\":\"run_1\",\"status\":\"queued\"}],\"hasMore\":true,"
+                  "\"cursor\":\"run_1\"}",
                   CONTENT_TEXT_MAX);
     CHECK_HAS(text, "call again with before run_1\n");
-    CHECK_STR(render("opencode_list_runs", "{\"runs\":[],\"hasMore\":false}", CONTENT_TEXT_MAX), "No runs.\n");
+    CHECK_STR(render("opencode_list_runs", "{\"runs\":[],\"hasMore\":false}", CONTENT_TEXT_MAX),
+              "No runs.\n");
 }
 
 TEST(a_log_that_is_too_long_says_from_where_to_go_on)
@@ -118,7 +130,8 @@ TEST(a_log_that_is_too_long_says_from_where_to_go_on)
 
     buf_append_str(&reply, "{\"events\":[");
     for (int i = 1; i <= 100; i++)
-        buf_printf(&reply, "%s{\"number\":%d,\"time\":1,\"kind\":\"log\",\"text\":\"%0200d\"}", i > 1 ? "," : "", i, i);
+        buf_printf(&reply, "%s{\"number\":%d,\"time\":1,\"kind\":\"log\",\"text\":\"%0200d\"}",
+                   i > 1 ? "," : "", i, i);
     buf_append_str(&reply, "],\"hasMore\":false,\"cursor\":100}");
     text = render("opencode_get_log", buf_text(&reply), CONTENT_TEXT_MAX);
     CHECK(strlen(text) <= CONTENT_TEXT_MAX);
@@ -128,10 +141,12 @@ TEST(a_log_that_is_too_long_says_from_where_to_go_on)
 
 TEST(a_diff_is_shown_with_its_files)
 {
-    const char *text = render("opencode_get_diff",
-                              "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"baseCommit\":\"0123456789abcdef\",\"files\":[{\"path\":\"a.c\","
-                              "\"insertions\":1,\"deletions\":2,\"status\":\"modified\"}],\"diff\":\"--- a\\n+++ b\\n\",\"truncated\":true}",
-                              CONTENT_TEXT_MAX);
+    const char *text =
+        render("opencode_get_diff",
+               "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"baseCommit\":\"0123456789abcdef\","
+               "\"files\":[{\"path\":\"a.c\",\"insertions\":1,\"deletions\":2,\"status\":"
+               "\"modified\"}],\"diff\":\"--- a\\n+++ b\\n\",\"truncated\":true}",
+               CONTENT_TEXT_MAX);
 
     CHECK_HAS(text, "run_1, ses_1, base 0123456789ab\n");
     CHECK_HAS(text, "The diff is cut");

@@ -49,9 +49,9 @@ TEST(a_request_is_read_back)
 
 TEST(replies_events_and_ends_are_read_back)
 {
-    static int (*const append[])(struct buf *, uint64_t, const char *, struct error *) = {
-        envelope_append_reply, envelope_append_event, envelope_append_end
-    };
+    static int (*const append[])(struct buf *, uint64_t, const char *,
+                                 struct error *) = { envelope_append_reply, envelope_append_event,
+                                                     envelope_append_end };
     static const enum envelope_kind kinds[] = { ENVELOPE_REPLY, ENVELOPE_EVENT, ENVELOPE_END };
 
     for (int i = 0; i < 3; i++) {

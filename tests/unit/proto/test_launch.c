@@ -51,9 +51,10 @@ TEST(a_supervisor_is_started_detached)
     char session[32];
 
     /* Fields of stat: 4 is the parent, 6 the session. A shell's own pid is $$. */
-    prepare("seen=$(cut -d' ' -f4,6 /proc/$$/stat; readlink /proc/$$/cwd /proc/$$/fd/0 /proc/$$/fd/1)\n"
-            "echo \"$seen\" > \"$SANDBOX_MCP_STATE/new\"\n"
-            "mv \"$SANDBOX_MCP_STATE/new\" \"$SANDBOX_MCP_STATE/seen\"");
+    prepare(
+        "seen=$(cut -d' ' -f4,6 /proc/$$/stat; readlink /proc/$$/cwd /proc/$$/fd/0 /proc/$$/fd/1)\n"
+        "echo \"$seen\" > \"$SANDBOX_MCP_STATE/new\"\n"
+        "mv \"$SANDBOX_MCP_STATE/new\" \"$SANDBOX_MCP_STATE/seen\"");
     CHECK_EQ(launch_supervisor(&paths, &err), 0);
     CHECK_STR(err.text, "");
     CHECK(appears(tmp_path("state/seen")));

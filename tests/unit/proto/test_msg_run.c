@@ -67,8 +67,9 @@ TEST(bounds_of_a_run_are_kept)
 
 TEST(every_parameter_that_a_model_sees_is_explained)
 {
-    static const struct json_field *const tables[] = { run_create_fields, run_get_fields,  run_list_fields,
-                                                       run_id_fields,     run_diff_fields, run_events_fields };
+    static const struct json_field *const tables[] = { run_create_fields, run_get_fields,
+                                                       run_list_fields,   run_id_fields,
+                                                       run_diff_fields,   run_events_fields };
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct json_field *field = tables[i]; field->kind != JSON_FIELD_END; field++)
@@ -83,7 +84,8 @@ TEST(the_last_four_states_are_final)
     CHECK(run_status_names[RUN_STATUS_COUNT] == NULL);
 }
 
-static const struct json_value *written(const struct run_view *view, const char *const *steps, size_t count)
+static const struct json_value *written(const struct run_view *view, const char *const *steps,
+                                        size_t count)
 {
     static char text[65536];
     AUTO_BUF struct buf buf = BUF_INIT(sizeof(text) - 1);
@@ -147,7 +149,9 @@ TEST(a_run_that_ended_says_how)
 
 TEST(an_incomplete_answer_is_no_success)
 {
-    struct run_view view = { .runId = "run_1", .status = RUN_STATUS_COMPLETED, .task = "t", .verdict = "incomplete" };
+    struct run_view view = {
+        .runId = "run_1", .status = RUN_STATUS_COMPLETED, .task = "t", .verdict = "incomplete"
+    };
     const struct json_value *run = written(&view, NULL, 0);
 
     CHECK(!json_bool(json_path(run, "result.success"), true));
@@ -159,7 +163,8 @@ TEST(a_failed_run_says_why_and_what_is_not_known)
     struct run_view view = { .runId = "run_1",
                              .status = RUN_STATUS_FAILED,
                              .task = "t",
-                             .error = { "clone_failed", "clone", "no such repository", "check the address", true } };
+                             .error = { "clone_failed", "clone", "no such repository",
+                                        "check the address", true } };
     const struct json_value *run = written(&view, NULL, 0);
 
     CHECK(!json_bool(json_path(run, "result.success"), true));
@@ -191,12 +196,16 @@ TEST(a_list_shows_the_first_200_characters_of_a_task)
 TEST(an_event_is_written_with_its_data)
 {
     AUTO_BUF struct buf buf = BUF_INIT(5000);
-    struct event_view view = { .number = 3, .time = 4, .kind = EVENT_KIND_TOOL, .text = "a\nb", .data = "{\"exit\":1}" };
+    struct event_view view = {
+        .number = 3, .time = 4, .kind = EVENT_KIND_TOOL, .text = "a\nb", .data = "{\"exit\":1}"
+    };
     struct json_writer writer;
 
     json_write_init(&writer, &buf);
     event_view_write(&writer, &view);
-    CHECK_STR(buf_text(&buf), "{\"number\":3,\"time\":4,\"kind\":\"tool\",\"text\":\"a\\nb\",\"data\":{\"exit\":1}}");
+    CHECK_STR(
+        buf_text(&buf),
+        "{\"number\":3,\"time\":4,\"kind\":\"tool\",\"text\":\"a\\nb\",\"data\":{\"exit\":1}}");
 }
 
 TEST(the_result_of_a_create_is_written)
@@ -207,5 +216,7 @@ TEST(the_result_of_a_create_is_written)
 
     json_write_init(&writer, &buf);
     run_create_result_write(&writer, &result);
-    CHECK_STR(buf_text(&buf), "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"queued\",\"message\":\"m\"}");
+    CHECK_STR(
+        buf_text(&buf),
+        "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"queued\",\"message\":\"m\"}");
 }

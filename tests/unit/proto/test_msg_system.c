@@ -33,7 +33,12 @@ TEST(hello_names_protocol_and_role)
 TEST(status_counts_runs_by_state)
 {
     uint64_t runs[RUN_STATUS_COUNT] = { [RUN_STATUS_RUNNING] = 2 };
-    struct system_status status = { .version = "1", .pid = 7, .socket = "/s", .state = "/t", .webUrl = "", .runs_by_status = runs };
+    struct system_status status = { .version = "1",
+                                    .pid = 7,
+                                    .socket = "/s",
+                                    .state = "/t",
+                                    .webUrl = "",
+                                    .runs_by_status = runs };
     AUTO_BUF struct buf buf = BUF_INIT(2000);
     struct json_writer writer;
 
@@ -45,7 +50,9 @@ TEST(status_counts_runs_by_state)
 
 TEST(sessions_services_secrets_and_records_are_written)
 {
-    struct session_view session = { .sessionId = "ses_1", .createdAt = 1, .updatedAt = 2, .runs = 3 };
+    struct session_view session = {
+        .sessionId = "ses_1", .createdAt = 1, .updatedAt = 2, .runs = 3
+    };
     struct service_view service = { "anthropic", "https://a", "KEY", true };
     struct secret_view secret = { "KEY", "stored", 5 };
     struct audit_view record = { .number = 1, .time = 2, .verdict = "deny", .reason = "egress" };
@@ -60,9 +67,9 @@ TEST(sessions_services_secrets_and_records_are_written)
     audit_view_write(&writer, &record);
     json_write_array_end(&writer);
     CHECK_STR(buf_text(&buf),
-              "[{\"sessionId\":\"ses_1\",\"createdAt\":1,\"updatedAt\":2,\"runs\":3},"
-              "{\"name\":\"anthropic\",\"target\":\"https://a\",\"secret\":\"KEY\",\"secretPresent\":true},"
-              "{\"name\":\"KEY\",\"source\":\"stored\",\"updatedAt\":5},"
-              "{\"number\":1,\"time\":2,\"verdict\":\"deny\",\"reason\":\"egress\",\"requestBytes\":0,\"responseBytes\":0,"
-              "\"milliseconds\":0}]");
+              "[{\"sessionId\":\"ses_1\",\"createdAt\":1,\"updatedAt\":2,\"runs\":3},{\"name\":"
+              "\"anthropic\",\"target\":\"https://"
+              "a\",\"secret\":\"KEY\",\"secretPresent\":true},{\"name\":\"KEY\",\"source\":"
+              "\"stored\",\"updatedAt\":5},{\"number\":1,\"time\":2,\"verdict\":\"deny\","
+              "\"reason\":\"egress\",\"requestBytes\":0,\"responseBytes\":0,\"milliseconds\":0}]");
 }
