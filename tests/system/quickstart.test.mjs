@@ -1,0 +1,62 @@
+// docs/quickstart.sh as a newcomer runs it: from another directory, in a home whose name has a space, without a key; and again.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http from 'node:http';
+import { test } from 'node:test';
+import { binFolder, Lab, alive, run, sourceFolder, waitFor } from './lab.mjs';
+
+const status = address => new Promise((resolve, reject) => {
+    http.get(address, response => { response.resume(); resolve(response.statusCode); }).on('error', reject);
+});
+
+test('quickstart without a key, twice', { timeout: 600000 }, async () => {
+    const lab = new Lab({ bin: 'release' });
+    const home = lab.path('home', 'a home');
+    fs.mkdirSync(home);
+    // Built already? Then that build is used, as it is on a second run; else it builds into the lab.
+    const env = { PATH: process.env.PATH, HOME: home, LANG: 'C.UTF-8', SANDBOX_LAB: lab.id, SANDBOX_BUILD: lab.path('work', 'build folder') };
+    for (const name of ['http_proxy', 'https_proxy', 'NPM_CONFIG_REGISTRY', 'npm_config_registry', 'NPM_CONFIG_USERCONFIG'])
+        if (process.env[name])
+            env[name] = process.env[name];
+    // npm's settings and cache are the machine's, not this home's.
+    for (const [name, file] of [['NPM_CONFIG_USERCONFIG', '.npmrc'], ['NPM_CONFIG_CACHE', '.npm']])
+        env[name] ??= `${process.env.HOME}/${file}`;
+    assert.ok(binFolder('release'));
+    const state = `${home}/.local/state/sandbox-mcp-demo/state`;
+    const ctl = args => run(`${env.SANDBOX_BUILD}/bin/sandboxctl`, args, { env: { ...env, SANDBOX_MCP_STATE: state } });
+    let problems;
+    try {
+        let first;
+        for (const round of ['first', 'second']) {
+            const start = Date.now();
+            const result = await run('sh', [`${sourceFolder}/docs/quickstart.sh`], { env, cwd: lab.path('work'), timeoutMs: 400000 });
+            const seconds = (Date.now() - start) / 1000;
+            console.log(`${round} run: ${seconds.toFixed(1)} s`);
+            assert.equal(result.code, 0, result.stdout + result.stderr);
+            assert.match(result.stdout, /^No ANTHROPIC_API_KEY is set, so a scripted stand-in plays the model; everything else is real\.$/m);
+            assert.match(result.stdout, /FAIL range_sum/);
+            assert.match(result.stdout, /^Result: .*fix\/range-sum/m);
+            assert.match(result.stdout, /^\+.*number <= last;/m);
+            assert.match(result.stdout, /"mcpServers"/);
+            assert.match(result.stdout, /claude mcp add/);
+            const address = /^Web page: (http:\S+)/m.exec(result.stdout)[1];
+            assert.equal(await status(address), 200); // it still answers when the script has ended
+            first ??= seconds;
+            if (round === 'second')
+                assert.ok(seconds < Math.max(first, 30), `${seconds} s after ${first} s`);
+        }
+        // The user's own configuration and state were not touched.
+        assert.ok(!fs.existsSync(`${home}/.config/sandbox-mcp`));
+        assert.ok(!fs.existsSync(`${home}/.local/state/sandbox-mcp`));
+    } finally {
+        const { stdout } = await ctl(['status', '--json']);
+        if (stdout) {
+            const { pid } = JSON.parse(stdout);
+            await ctl(['stop']);
+            await waitFor('the demo supervisor has ended', () => !alive(pid), 10000);
+        }
+        problems = await lab.stop();
+        lab.remove();
+    }
+    assert.deepEqual(problems, []);
+});
