@@ -23,10 +23,12 @@ struct fake_process {
     void *exited_data;
 };
 
+enum fake_call_kind { CALL_READY, CALL_LISTEN, CALL_SPAWN, CALL_EXIT, CALL_END };
+
 /* One callback that is due at the next turn. */
 struct fake_call {
     struct list link; /* sandbox::calls */
-    enum { CALL_READY, CALL_LISTEN, CALL_SPAWN, CALL_EXIT, CALL_END } kind;
+    enum fake_call_kind kind;
     sandbox_fd_cb fd_done;
     sandbox_spawn_cb spawn_done;
     struct fake_process *process;
@@ -57,7 +59,7 @@ static const struct error gone_error = { ERR_UNAVAILABLE, 0, "", "the sandbox is
 
 static void on_turn(uv_timer_t *timer);
 
-static struct fake_call *add_call(struct sandbox *sandbox, int kind)
+static struct fake_call *add_call(struct sandbox *sandbox, enum fake_call_kind kind)
 {
     struct fake_call *call = NEW(struct fake_call);
 

@@ -28,7 +28,7 @@ static _Noreturn void fail(int failure_fd, enum stage stage)
     _exit(written < 0 ? 126 : 127);
 }
 
-static int lower_limit(int resource, uint64_t wanted)
+static int lower_limit(unsigned resource, uint64_t wanted)
 {
     struct rlimit limit;
 
@@ -44,7 +44,7 @@ static int lower_limit(int resource, uint64_t wanted)
 /* Counted per user namespace, so sandboxes of one host uid don't share the number of processes. */
 static int apply_limits(const uint64_t *limits)
 {
-    static const int resources[] = { RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_FSIZE };
+    static const unsigned resources[] = { RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_FSIZE };
 
     for (size_t i = 0; i < 3; i++) {
         if (limits[i] && lower_limit(resources[i], limits[i]) < 0)
