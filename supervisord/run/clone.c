@@ -160,18 +160,28 @@ static void next(struct run *run, enum clone_step step)
     run_step(run);
 }
 
+/* A run's evidence is judged against the commit that it began with, not the session's first one. */
 static void take_head(struct run *run, const struct command_result *result)
 {
     char object[65];
 
     git_parse_object(result->out, object);
-    if (result->code != 0 || object[0] == '\0') {
+    if (result->code != 0)
+        object[0] = '\0';
+    if (run->session.cloned) {
+        record_set(&run->record.evidence.base_commit,
+                   object[0] != '\0' ? object : run->session.base_commit);
+        done(run);
+        return;
+    }
+    if (object[0] == '\0') {
         fail(run, "clone_failed",
              mem_printf("repository: it has no commit yet, so there is nothing to work on"),
              "push a first commit, or start the run without `repository`", false);
         return;
     }
     record_set(&run->session.base_commit, object);
+    record_set(&run->record.evidence.base_commit, object);
     next(run, CLONE_BRANCH);
 }
 
@@ -288,12 +298,13 @@ void step_clone(struct run *run)
     struct error err = ERROR_INIT;
     int rc;
 
-    if (run->session.cloned) {
-        run_apply(run, RUN_EV_CLONED);
-        return;
-    }
     run->clone = NEW(struct clone);
     buf_init(&run->clone->line, PROGRESS_LINE_MAX);
+    if (run->session.cloned) {
+        run->clone->folder = run_directory(run);
+        next(run, CLONE_HEAD);
+        return;
+    }
     /* It was judged when the run was made; only its form is needed here. */
     rc = repository_parse(run->session.repository, &rules, &run->clone->repository, &err);
     if (rc < 0) {

@@ -81,7 +81,6 @@ static bool take(struct run *run, const struct command_result *result)
     switch (run->collect->step) {
     case COLLECT_HEAD:
         git_parse_object(result->out, text);
-        record_set(&evidence->base_commit, run->session.base_commit);
         record_set(&evidence->head_commit, text);
         return result->code == 0 && text[0] != '\0';
     case COLLECT_BRANCH:
@@ -133,7 +132,7 @@ static void on_done(void *data, const struct command_result *result, const struc
 static void build(const struct run *run, struct git_command *command)
 {
     const struct collect *collect = run->collect;
-    const char *base = run->session.base_commit;
+    const char *base = run->record.evidence.base_commit;
 
     switch (collect->step) {
     case COLLECT_HEAD:
@@ -208,7 +207,7 @@ void step_collect(struct run *run)
     uv_timer_stop(&run->watch);
     run->collect = NEW(struct collect);
     run->collect->folder = run_directory(run);
-    if (run->sandbox == NULL || run->sandbox_over || run->session.base_commit[0] == '\0') {
+    if (run->sandbox == NULL || run->sandbox_over || run->record.evidence.base_commit[0] == '\0') {
         finish(run, false);
         return;
     }
