@@ -260,6 +260,8 @@ static int open_lock(const char *runtime_dir, struct error *err)
     return fd_steal(&fd);
 }
 
+/* We are in init's queue before the tool starts: a tool that dies at once is told by its end, with
+ * its words. */
 static int start_tool(struct sandbox *sandbox, const struct sandbox_options *options,
                       const struct sandbox_spec *spec, struct error *err)
 {
@@ -270,7 +272,7 @@ static int start_tool(struct sandbox *sandbox, const struct sandbox_options *opt
     if (lock < 0)
         return -1;
     control = fd_listen_unix(path, SOCK_SEQPACKET, 16, err);
-    if (control < 0)
+    if (control < 0 || greet(sandbox, err) < 0)
         return -1;
     return bwrap_start(&sandbox->child, sandbox->loop, options, spec, control, lock, on_child_exit,
                        sandbox, err);
@@ -290,7 +292,7 @@ int sandbox_start(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
     sandbox = sandbox_new(loop, spec->id, spec->runtime_dir, callbacks);
     sandbox->host_uid = spec->host_uid;
     *out = sandbox;
-    if (start_tool(sandbox, options, spec, &local) < 0 || greet(sandbox, &local) < 0) {
+    if (start_tool(sandbox, options, spec, &local) < 0) {
         /* Told by on_ready, like every other reason. */
         sandbox->child_ended = sandbox->child == NULL;
         fail_start(sandbox, &local);
