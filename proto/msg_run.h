@@ -112,7 +112,7 @@ struct run_view {
     const char *message; /* one sentence that says where it stands and what to do next */
     const char *
         request; /* waiting: {"requestId","kind","text","options"?} as compact JSON text, or NULL */
-    const char *verdict;               /* ended: changed, no_change, incomplete, failed */
+    const char *verdict;               /* ended: changed, no_change, incomplete, unknown */
     const char *output;                /* ended: the agent's last answer */
     struct run_error_view error;       /* code NULL: none */
     struct run_evidence_view evidence; /* written when ended */

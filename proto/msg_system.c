@@ -43,6 +43,7 @@ void system_status_write(struct json_writer *writer, const struct system_status 
     json_member_u64(writer, "uptimeSeconds", status->uptimeSeconds);
     json_member_string(writer, "socket", status->socket);
     json_member_string(writer, "state", status->state);
+    json_member_string_opt(writer, "sandboxTool", status->sandboxTool);
     json_member_string(writer, "webUrl", status->webUrl);
     json_write_name(writer, "runs");
     json_write_object(writer);

@@ -28,8 +28,9 @@ struct system_status {
     uint64_t pid;
     uint64_t uptimeSeconds;
     const char *socket;
-    const char *state;              /* state folder */
-    const char *webUrl;             /* "" when the web view is off */
+    const char *state;       /* state folder */
+    const char *sandboxTool; /* the program that makes sandboxes, as configured; NULL unknown */
+    const char *webUrl;      /* "" when the web view is off */
     const uint64_t *runs_by_status; /* RUN_STATUS_COUNT counts */
     uint64_t sessions;
     uint64_t connections; /* control connections now */

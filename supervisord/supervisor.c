@@ -242,6 +242,7 @@ static int start_control(struct supervisor *supervisor, struct error *err)
                                       config->services[i].secret };
     options = (struct control_options){ .socket_path = supervisor->paths->socket,
                                         .state_dir = supervisor->paths->state,
+                                        .sandbox_tool = config->sandbox_bwrap,
                                         .version = SANDBOX_VERSION,
                                         .services = services,
                                         .service_count = config->service_count,

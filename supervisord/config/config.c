@@ -183,11 +183,11 @@ const struct setting config_settings[] = {
     U32_ROW("limits.queuedRuns", max_queued_runs, 1, 100000, 1000, "SANDBOX_MCP_LIMITS_QUEUED_RUNS",
             "runs that may wait; more are refused"),
     U32_ROW("limits.memoryMiB", memory_mib, 256, 1 << 20, 4096, "SANDBOX_MCP_LIMITS_MEMORY_MIB",
-            "memory of one sandbox"),
+            "memory of one sandbox; not enforced yet"),
     U32_ROW("limits.processes", processes, 16, 65536, 512, "SANDBOX_MCP_LIMITS_PROCESSES",
             "processes and threads of one sandbox"),
     U32_ROW("limits.diskMiB", disk_mib, 64, 1 << 24, 10240, "SANDBOX_MCP_LIMITS_DISK_MIB",
-            "disk space of one session's workspace and home"),
+            "disk space of one session's workspace and home; not enforced yet"),
     LIST_ROW("localRepositories", local_repositories, local_repository_count, check_path,
              absolute_path, "SANDBOX_MCP_LOCAL_REPOSITORIES",
              "folders whose repositories a run may clone by path; in the environment separated by "
@@ -227,11 +227,11 @@ const struct setting config_settings[] = {
             "the daemon ends after so long without connections and live runs; 0: never"),
     LIST_ROW("egress.allow", egress_allow, egress_allow_count, check_egress,
              "HOST:PORT with a port from 1 to 65535, where HOST may begin with \"*.\"", NULL,
-             "hosts that sandboxes may reach through the proxy"),
+             "hosts that sandboxes may reach through the proxy; without effect yet"),
     BOOL_ROW("egress.detectRegistries", detect_registries, 1,
              "SANDBOX_MCP_EGRESS_DETECT_REGISTRIES",
              "whether sandboxes may read from the package registries that this machine's tools are "
-             "set to"),
+             "set to; without effect yet"),
 };
 const size_t config_setting_count = ARRAY_LEN(config_settings);
 _Static_assert(ARRAY_LEN(config_settings) <= CONFIG_SETTINGS_MAX,

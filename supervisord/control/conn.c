@@ -176,6 +176,7 @@ static void conn_close(struct conn *conn)
         return;
     drop_requests(conn);
     conn->closing = true;
+    control_sweep_rest(conn->control);
     stream_finish(conn->stream, FINISH_MS, on_stream_closed, conn);
 }
 
@@ -195,12 +196,20 @@ void conn_finish(struct conn *conn)
     conn_close(conn);
 }
 
-void conn_sweep(struct conn *conn, uint64_t mono_ms)
+bool conn_awaits_hello(const struct conn *conn)
 {
-    if (conn->greeted || conn->closing || mono_ms - conn->accepted_mono_ms < HELLO_MS)
-        return;
+    return !conn->greeted && !conn->closing;
+}
+
+bool conn_sweep(struct conn *conn, uint64_t mono_ms)
+{
+    if (conn->greeted || conn->closing)
+        return false;
+    if (mono_ms - conn->accepted_mono_ms < HELLO_MS)
+        return true;
     log_debug(conn->name, "no hello in time");
     conn_close(conn);
+    return false;
 }
 
 static void conn_break(struct conn *conn, const struct error *err)
@@ -458,6 +467,7 @@ int conn_start(struct control *control, int fd, struct error *err)
         return -1;
     }
     list_append(&control->conns, &conn->link);
+    control_sweep_soon(control);
     return 0;
 }
 
@@ -466,6 +476,7 @@ void conn_greeted(struct request *request, const char *role, const char *version
     struct conn *conn = request->conn;
 
     conn->greeted = true;
+    control_sweep_rest(conn->control);
     conn->is_local_person = str_equal(role, "ctl");
     log_debug(conn->name, "hello from %s %s", role, version);
 }

@@ -19,6 +19,7 @@ static void control_free(struct control *control)
     free(control->services);
     free(control->socket_path);
     free(control->state_dir);
+    free(control->sandbox_tool);
     free(control->version);
     free(control);
 }
@@ -84,15 +85,35 @@ static void on_sweep(uv_timer_t *timer)
 {
     struct control *control = timer->data;
     uint64_t now = clock_mono_ms(control->clock);
+    bool waiting = false;
 
     LIST_EACH(&control->conns, link)
-        conn_sweep(conn_of(link), now);
+        waiting |= conn_sweep(conn_of(link), now);
+    if (waiting)
+        control_sweep_soon(control);
+}
+
+void control_sweep_rest(struct control *control)
+{
+    LIST_EACH(&control->conns, link) {
+        if (conn_awaits_hello(conn_of(link)))
+            return;
+    }
+    uv_timer_stop(&control->sweep);
+}
+
+void control_sweep_soon(struct control *control)
+{
+    if (!uv_is_closing((uv_handle_t *)&control->sweep) &&
+        !uv_is_active((uv_handle_t *)&control->sweep))
+        uv_timer_start(&control->sweep, on_sweep, SWEEP_MS, 0);
 }
 
 static void copy_options(struct control *control, const struct control_options *options)
 {
     control->socket_path = mem_strdup(options->socket_path);
     control->state_dir = mem_strdup(options->state_dir);
+    control->sandbox_tool = mem_strdup(options->sandbox_tool);
     control->version = mem_strdup(options->version);
     control->max_requests = options->max_requests != 0 ? options->max_requests : DEFAULT_REQUESTS;
     control->web_url = options->web_url;
@@ -133,7 +154,6 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
     handles_init(&control->handles, on_part_closed, control);
     uv_timer_init(loop, &control->sweep);
     handles_add(&control->handles, (uv_handle_t *)&control->sweep, control);
-    uv_timer_start(&control->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     control->open_parts = 2;
     *out = control;
     return 0;

@@ -25,6 +25,7 @@ struct control_options {
                       can't start */
     const char *socket_path; /* for system.status */
     const char *state_dir;
+    const char *sandbox_tool; /* bubblewrap's name or path, for system.status; NULL unknown */
     const char *version;
     uint32_t max_connections; /* 0: 256 */
     uint32_t max_requests;    /* in flight per connection; 0: 128 */

@@ -30,6 +30,7 @@ struct control {
     const struct clock *clock;
     char *socket_path;
     char *state_dir;
+    char *sandbox_tool;
     char *version;
     uint32_t max_requests;
     struct known_service *services;
@@ -57,8 +58,13 @@ struct control {
 int conn_start(struct control *control, int fd, struct error *err);
 /* No request of it lives after this; what is queued leaves within a second. */
 void conn_finish(struct conn *conn);
-void conn_sweep(struct conn *conn, uint64_t mono_ms); /* ends it when hello is overdue */
-void control_conn_gone(struct control *control);      /* conn.c tells control.c */
+/* Ends it when hello is overdue; true while hello is still awaited. */
+bool conn_sweep(struct conn *conn, uint64_t mono_ms);
+/* Looks after connections that said no hello yet; the timer rests when there is none. */
+void control_sweep_soon(struct control *control);
+void control_sweep_rest(struct control *control); /* after a hello or an end */
+bool conn_awaits_hello(const struct conn *conn);
+void control_conn_gone(struct control *control); /* conn.c tells control.c */
 /* The web address of a run, "" when there is no web view. */
 void control_web_url(struct control *control, const char *run_id, struct buf *out);
 

@@ -217,16 +217,19 @@ void on_run_answer(struct request *request)
     AUTO_BUF struct buf body = BUF_INIT(4096);
     struct run_answer_params params = { 0 };
     struct error err = ERROR_INIT;
+    struct run_record run;
     struct json_writer writer;
     struct id id;
+    int rc;
 
     if (request_read(request, run_answer_fields, &params) < 0)
         return;
-    if (!id_parse(ID_KIND_RUN, params.runId, &id))
-        error_argument(&err, "runId", "not a run's id");
-    else
-        run_answer(request->control->runs, &id, params.requestId, params.answer, &err);
-    if (err.code != ERR_NONE) {
+    run_record_init(&run);
+    rc = run_load_by_text(request->control, params.runId, &run, &err);
+    id = run.id;
+    run_record_finish(&run);
+    if (rc < 0 ||
+        run_answer(request->control->runs, &id, params.requestId, params.answer, &err) < 0) {
         request_fail(request, &err);
         return;
     }

@@ -76,6 +76,7 @@ void on_system_status(struct request *request)
         .uptimeSeconds = (clock_mono_ms(control->clock) - control->started_mono_ms) / 1000,
         .socket = control->socket_path,
         .state = control->state_dir,
+        .sandboxTool = control->sandbox_tool,
         .runs_by_status = counts,
         .connections = control_connections(control),
     };

@@ -157,7 +157,7 @@ static const struct ctl_command commands[] = {
     { "stop",
       "",
       "stop the supervisor",
-      "Live runs go on in their sandboxes until it is back.",
+      "Runs whose agent is at work end as interrupted when it is back, with their work kept.",
       { COMMON, 0, 0, 0 },
       SESSION_DONT_START,
       CONNECT_FIRST,

@@ -7,6 +7,8 @@
 #include "ctl/commands.h"
 #include "ctl/print.h"
 
+#define NO_BUBBLEWRAP "not found; install the package bubblewrap, or set sandbox.bwrap"
+
 enum finding { FINDING_GOOD, FINDING_NOTE, FINDING_BAD };
 
 static const char *const finding_names[] = { "ok", "note", "MISSING" };
@@ -43,6 +45,8 @@ static char *find_program(const char *name)
 {
     const char *path = getenv("PATH");
 
+    if (strchr(name, '/') != NULL)
+        return is_program(name) ? mem_strdup(name) : NULL;
     while (path != NULL && path[0] != '\0') {
         size_t len = strcspn(path, ":");
         AUTO_FREE
@@ -130,8 +134,10 @@ static bool check_supervisor(struct report *report, struct session *session)
     struct client_message message;
     struct error err = ERROR_INIT;
     const char *version;
+    const char *tool;
 
     if (session_connect(session, SESSION_DONT_START, &err) < 0) {
+        check_program(report, "bubblewrap", "bwrap", NO_BUBBLEWRAP);
         add(report, FINDING_BAD, "supervisor", err.text);
         return false;
     }
@@ -139,6 +145,8 @@ static bool check_supervisor(struct report *report, struct session *session)
         add(report, FINDING_BAD, "supervisor", err.text);
         return false;
     }
+    tool = json_string(json_get(message.envelope.body, "sandboxTool"));
+    check_program(report, "bubblewrap", tool != NULL ? tool : "bwrap", NO_BUBBLEWRAP);
     version = json_string(json_get(message.envelope.body, "version"));
     detail = mem_printf("version %s, pid %llu, serves %s", version != NULL ? version : "?",
                         (unsigned long long)json_u64(json_get(message.envelope.body, "pid"), 0),
@@ -165,7 +173,6 @@ int cmd_doctor(struct session *session, struct error *err)
     json_write_name(&report.writer, "checks");
     json_write_array(&report.writer);
     add(&report, FINDING_GOOD, "state", session->paths.state);
-    check_program(&report, "bubblewrap", "bwrap", "not found; install the package bubblewrap");
     check_program(&report, "git", "git", "not found; install the package git");
     check_agent(&report, session);
     check_namespaces(&report);

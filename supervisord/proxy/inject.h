@@ -13,9 +13,9 @@
 struct inject_veil;
 
 /* Builds libcurl's header list for REQUEST, and the veil for its response. A git service without
- * its secret goes without one. ERR->code is ERR_NOT_FOUND when the secret isn't there, ERR_INVALID when it can't be a header value. *OUT is
- * freed with inject_free as soon as libcurl is done with it, *VEIL (which may be NULL: nothing to
- * hide) with inject_veil_free. */
+ * its secret goes without one. ERR->code is ERR_NOT_FOUND when the secret isn't there, ERR_INVALID
+ * when it can't be a header value. *OUT is freed with inject_free as soon as libcurl is done with
+ * it, *VEIL (which may be NULL: nothing to hide) with inject_veil_free. */
 int inject_headers(const struct service *service, const struct http_request *request,
                    struct vault *vault, struct curl_slist **out, struct inject_veil **veil,
                    struct error *err);

@@ -56,7 +56,7 @@ struct repository_rules {
     size_t target_count;
     const char *const *local_folders; /* absolute, real paths */
     size_t local_folder_count;
-    bool any_local; /* a person asked: any local folder */
+    bool any_local;  /* a person asked: any local folder */
     bool any_target; /* it was judged before: only its form is looked at */
 };
 
