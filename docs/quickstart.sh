@@ -45,7 +45,7 @@ say "OpenCode $opencode_version"
 agent=$data/agents/opencode
 if [ "$(cat "$agent/version" 2>/dev/null)" != "$opencode_version" ] || [ ! -x "$agent/bin/opencode" ]; then
     mkdir -p "$agent/bin"
-    npm install --prefix "$agent" --ignore-scripts --no-audit --no-fund --loglevel=error "opencode-ai@$opencode_version"
+    npm install --prefix "$agent" --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error "opencode-ai@$opencode_version"
     program=
     for candidate in "$agent/node_modules/opencode-linux-$cpu/bin/opencode" "$agent/node_modules/opencode-linux-$cpu"-*/bin/opencode; do
         if [ -x "$candidate" ] && "$candidate" --version >/dev/null 2>&1; then
@@ -93,10 +93,13 @@ start_supervisor() {
 
 model_pid=
 client_pid=
+key_lent=
 finish() {
     for pid in $client_pid $model_pid; do
         kill "$pid" 2>/dev/null || true
     done
+    # The demo's supervisor stays for an hour, so that the page can be looked at. It has no further use for a key.
+    [ -z "$key_lent" ] || sandboxctl secret rm ANTHROPIC_API_KEY >/dev/null 2>&1 || true
 }
 trap finish EXIT
 trap 'exit 130' INT
@@ -126,10 +129,10 @@ if [ -z "$key" ]; then
     echo "No ANTHROPIC_API_KEY is set, so a scripted stand-in plays the model; everything else is real."
     stand_in=$work/model/node_modules/@copilotkit/aimock/dist/cli.js
     if [ "$(cat "$work/model/version" 2>/dev/null)" != "$aimock_version" ]; then
-        npm install --prefix "$work/model" --ignore-scripts --no-audit --no-fund --loglevel=error "@copilotkit/aimock@$aimock_version"
+        npm install --prefix "$work/model" --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error "@copilotkit/aimock@$aimock_version"
         # It needs a newer Node than Debian 12 has.
         if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 15) ? 0 : 1)'; then
-            npm install --prefix "$work/model" --ignore-scripts --no-audit --no-fund --loglevel=error "node-linux-$cpu@$node_version"
+            npm install --prefix "$work/model" --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error "node-linux-$cpu@$node_version"
         fi
         echo "$aimock_version" >"$work/model/version"
     fi
@@ -160,6 +163,7 @@ if supervisor_answers >/dev/null 2>&1; then
     wait_until supervisor_is_gone || die "The supervisor of an earlier demo does not end."
 fi
 start_supervisor
+key_lent=1
 printf '%s' "$key" | sandboxctl secret set ANTHROPIC_API_KEY >/dev/null
 key=
 sandboxctl status
@@ -181,9 +185,6 @@ client_pid=
 [ $status = 0 ] || die "The run did not complete. Look at $state/supervisord.log, and run: $build/bin/sandboxctl doctor"
 printf '\nDiff:\n'
 sandboxctl diff "$(cat "$work/run")"
-
-# The demo is over; its supervisor stays for an hour, so that the page can be looked at. It has no further use for a key.
-sandboxctl secret rm ANTHROPIC_API_KEY >/dev/null
 
 say "Your client"
 cat <<EOF

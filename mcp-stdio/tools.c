@@ -38,7 +38,7 @@ static const struct tool_output run_output[] = {
     { "request", "object", JSON_OPTIONAL,
       "While waiting: the open question or permission request." },
     { "verdict", "string", JSON_OPTIONAL,
-      "Ended: what was established about its work: changed, no_change, incomplete, failed." },
+      "Ended: what was established about its work: changed, no_change, incomplete, unknown." },
     { "result", "object", JSON_OPTIONAL,
       "Ended: success, output (the agent's last answer) and error {code, phase, message, hint, "
       "retryable}." },

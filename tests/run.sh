@@ -2,7 +2,7 @@
 # run.sh [CTEST ARGUMENTS]: installs what the tests need, builds three times and runs everything.
 #
 #   sh tests/run.sh                 all of it
-#   sh tests/run.sh -L unit         the tests with one label: unit, fuzz, lint, system, fault, bench
+#   sh tests/run.sh -L unit         the tests with one label: unit, fuzz, lint, system
 #   sh tests/run.sh -R system/web   the tests whose name matches
 #
 # SANDBOX_TEST_BUILD  where to build (default: build-test beside this folder's parent)

@@ -64,7 +64,7 @@ test('the commands, from an empty installation to a finished run', { timeout: 24
     const held = await lab.ctlJson(['run', '--repo', repository, 'TASK-HOLD please']);
     await waitFor('the agent holds', async () => (await lab.exec(held.runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 200);
     const inside = await lab.exec(held.runId, ['sh', '-c', 'pwd; echo problem >&2; exit 7']);
-    assert.equal(inside.stdout, '/workspace\n');
+    assert.equal(inside.stdout, '/workspace/sample_1\n'); // the repository's folder
     assert.equal(inside.stderr, 'problem\n');
     assert.equal(inside.code, 7);
     const follow = lab.ctl(['logs', '-f', held.runId], { timeoutMs: 60000 });

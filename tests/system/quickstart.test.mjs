@@ -13,11 +13,12 @@ test('quickstart without a key, twice', { timeout: 600000 }, async () => {
     const lab = new Lab({ bin: 'release' });
     const home = lab.path('home', 'a home');
     fs.mkdirSync(home);
-    // Built already? Then that build is used, as it is on a second run; else it builds into the lab.
-    const env = { PATH: process.env.PATH, HOME: home, LANG: 'C.UTF-8', SANDBOX_LAB: lab.id, SANDBOX_BUILD: lab.path('work', 'build folder') };
-    for (const name of ['http_proxy', 'https_proxy', 'NPM_CONFIG_REGISTRY', 'npm_config_registry', 'NPM_CONFIG_USERCONFIG'])
-        if (process.env[name])
-            env[name] = process.env[name];
+    // The first run builds into the lab, the second finds that build.
+    const env = { ...process.env, HOME: home, LANG: 'C.UTF-8', SANDBOX_LAB: lab.id, SANDBOX_BUILD: lab.path('work', 'build folder') };
+    // What the machine needs to reach its package sources (proxies, certificates) stays; what is the user's goes.
+    for (const name of Object.keys(env))
+        if (/^(XDG_|SANDBOX_MCP_|ANTHROPIC_)/.test(name))
+            delete env[name];
     // npm's settings and cache are the machine's, not this home's.
     for (const [name, file] of [['NPM_CONFIG_USERCONFIG', '.npmrc'], ['NPM_CONFIG_CACHE', '.npm']])
         env[name] ??= `${process.env.HOME}/${file}`;

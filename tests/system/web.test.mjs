@@ -61,12 +61,12 @@ test('page, guard and live events', { timeout: 120000 }, () => withLab({}, async
     assert.equal(page.headers['referrer-policy'], 'no-referrer');
     assert.ok(!page.text.includes('<b>please</b>'));
 
-    // The way to the data is in the page's own script, so find it by what the page asks for: /…/events with the same token.
+    // The page's script gets what it shows from /api/runs/…, with the same token.
     const token = url.searchParams.get('token') ?? url.hash.replace(/^#(token=)?/, '');
     assert.ok(token.length >= 16, webUiUrl);
     const stream = new URL(webUiUrl);
     stream.hash = '';
-    stream.pathname = stream.pathname.replace(/\/$/, '') + '/events';
+    stream.pathname = `/api${stream.pathname}/events`;
     stream.searchParams.set('token', token);
 
     // Events arrive while the run goes on, and come again from any number on.
