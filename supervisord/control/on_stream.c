@@ -261,17 +261,21 @@ void on_run_exec(struct request *request)
     struct run_exec_params params = { 0 };
     struct run_exec_callbacks callbacks = { .on_output = exec_output, .on_exit = exec_exit };
     struct error err = ERROR_INIT;
+    struct run_record run;
     struct exec *exec;
     struct id id;
+    int rc;
 
     if (request_read(request, run_exec_fields, &params) < 0)
         return;
+    run_record_init(&run);
+    rc = run_load_by_text(request->control, params.runId, &run, &err);
+    id = run.id;
+    run_record_finish(&run);
     exec = NEW(struct exec);
     exec->request = request;
     callbacks.data = exec;
-    if (!id_parse(ID_KIND_RUN, params.runId, &id))
-        error_argument(&err, "runId", "not a run's id");
-    if (err.code != ERR_NONE || read_argv(params.argv, argv, &err) < 0 ||
+    if (rc < 0 || read_argv(params.argv, argv, &err) < 0 ||
         run_exec_start(&exec->process, request->control->runs, &id, argv, &callbacks, &err) < 0) {
         free(exec);
         request_fail(request, &err);

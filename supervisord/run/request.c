@@ -108,7 +108,7 @@ static int check_model(struct runs *runs, const struct agent_driver *driver, con
             "the service `%s` has no credential yet; a person must store it on this machine first: "
             "sandboxctl secret set %s",
             service->name, service->secret);
-        err->code = ERR_UNAVAILABLE;
+        err->code = ERR_DENIED;
         return -1;
     }
     return 0;

@@ -92,7 +92,7 @@ test('the commands, from an empty installation to a finished run', { timeout: 24
     const doctor = await lab.ctl(['doctor']);
     assert.equal(doctor.code, 0, doctor.stdout + doctor.stderr);
     assert.match(doctor.stdout, /bubblewrap/i);
-    assert.match(doctor.stdout, /OpenCode/);
+    assert.match(doctor.stdout, /opencode/i);
 }));
 
 test('exit codes', { timeout: 60000 }, () => withLab({ secret: false }, async lab => {
@@ -106,6 +106,7 @@ test('exit codes', { timeout: 60000 }, () => withLab({ secret: false }, async la
     assert.equal((await lab.ctl(['cancel', unknown])).code, 4);
     assert.equal((await lab.ctl(['logs', unknown])).code, 4);
     assert.equal((await lab.ctl(['answer', unknown, 'request', 'yes'])).code, 4);
+    assert.equal((await lab.exec(unknown, ['true'])).code, 4);
     const refused = await lab.ctl(['run', '--wait', 'TASK-PLAIN please']); // there is no key
     assert.ok([1, 5].includes(refused.code), `${refused.code} ${refused.stderr}`);
     await lab.setSecret();

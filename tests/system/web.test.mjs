@@ -6,7 +6,7 @@ import { waitFor, withLab } from './lab.mjs';
 
 function get(address, { headers = {}, method = 'GET', body } = {}) {
     return new Promise((resolve, reject) => {
-        const request = http.request(address, { method, headers }, response => {
+        const request = http.request(address, { method, headers, setHost: !('host' in headers) }, response => {
             let text = '';
             response.setEncoding('utf8').on('data', part => { text += part; });
             response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, text }));
