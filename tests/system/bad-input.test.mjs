@@ -24,7 +24,7 @@ function traces(lab) {
     return found;
 }
 
-test('arguments that can never be right are refused at once', { timeout: 120000 }, () => withLab({}, async lab => {
+test('arguments that can never be right are refused at once', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
     const outside = lab.path('work', 'outside');
     fs.renameSync(await lab.repository('outside'), outside);
@@ -102,7 +102,7 @@ test('arguments that can never be right are refused at once', { timeout: 120000 
     assert.deepEqual(sandboxedProcessesOf(lab.id), []);
 }));
 
-test('what means well is understood', { timeout: 120000 }, () => withLab({ bin: 'test',
+test('what means well is understood', { timeout: 600000 }, () => withLab({ bin: 'test',
     config: lab => ({ sandbox: { bwrap: lab.path('work', 'none') } }) }, async lab => {
     const mcp = await lab.connect();
     // Absent in every way, numbers as text, the longest task there may be, names that nobody knows.
@@ -127,7 +127,7 @@ test('what means well is understood', { timeout: 120000 }, () => withLab({ bin: 
     assert.equal(new Set([...page.runs, ...rest.runs].map(one => one.runId)).size, 6);
 }));
 
-test('what only the run can find out is told by the run', { timeout: 240000 }, () => {
+test('what only the run can find out is told by the run', { timeout: 600000 }, () => {
     // A git service that wants credentials for everything; the configuration says that GitHub is there.
     const server = http.createServer((request, response) => {
         response.writeHead(401, { 'www-authenticate': 'Basic realm="private"' }).end();

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { alive, descendantsOf, killHard, rangeTask, testsFolder, waitFor, withLab } from './lab.mjs';
 
-test('sandbox-mcp is killed right after the acknowledgement', { timeout: 120000 }, () => withLab({}, async lab => {
+test('sandbox-mcp is killed right after the acknowledgement', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
     const first = await lab.connect();
     const { runId } = await first.tool('opencode_run_task', { task: rangeTask, repository });
@@ -23,7 +23,7 @@ test('sandbox-mcp is killed right after the acknowledgement', { timeout: 120000 
 }));
 
 // Clients kill their servers' whole families: the supervisor that sandbox-mcp started must not be among them.
-test('a client that started the supervisor dies with all its descendants', { timeout: 120000 }, () =>
+test('a client that started the supervisor dies with all its descendants', { timeout: 600000 }, () =>
     withLab({ supervisor: false }, async lab => {
         // The key is stored first, by a supervisor that then ends.
         await lab.startSupervisor();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { alive, rangeTask, waitFor, withLab } from './lab.mjs';
 
-test('the commands, from an empty installation to a finished run', { timeout: 240000 }, () => withLab({ secret: false }, async lab => {
+test('the commands, from an empty installation to a finished run', { timeout: 600000 }, () => withLab({ secret: false }, async lab => {
     // Status.
     const status = await lab.ctlJson(['status']);
     assert.equal(status.pid, lab.supervisor.pid);
@@ -31,7 +31,7 @@ test('the commands, from an empty installation to a finished run', { timeout: 24
 
     // A run, followed to its end.
     const repository = await lab.repository();
-    const waited = await lab.ctl(['run', '--wait', '--repo', repository, '--title', 'The sum', rangeTask], { timeoutMs: 120000 });
+    const waited = await lab.ctl(['run', '--wait', '--repo', repository, '--title', 'The sum', rangeTask], { timeoutMs: 300000 });
     assert.equal(waited.code, 0, waited.stderr + waited.stdout);
     assert.match(waited.stdout, /fix\/range-sum/);
     const runId = /run_[0-9A-Za-z]{26}/.exec(waited.stdout)[0];
@@ -56,18 +56,18 @@ test('the commands, from an empty installation to a finished run', { timeout: 24
     assert.ok(audit.records.length > 0);
 
     // In a checkout the repository is that one.
-    const here = await lab.ctlJson(['run', '--wait', 'TASK-NOTE please'], { cwd: repository, timeoutMs: 120000 });
+    const here = await lab.ctlJson(['run', '--wait', 'TASK-NOTE please'], { cwd: repository, timeoutMs: 300000 });
     assert.equal(here.status, 'completed', JSON.stringify(here));
     assert.equal(here.repository, repository);
 
     // A run in its middle: exec, logs -f, cancel.
     const held = await lab.ctlJson(['run', '--repo', repository, 'TASK-HOLD please']);
-    await waitFor('the agent holds', async () => (await lab.exec(held.runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 200);
+    await waitFor('the agent holds', async () => (await lab.exec(held.runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
     const inside = await lab.exec(held.runId, ['sh', '-c', 'pwd; echo problem >&2; exit 7']);
     assert.equal(inside.stdout, '/workspace/sample_1\n'); // the repository's folder
     assert.equal(inside.stderr, 'problem\n');
     assert.equal(inside.code, 7);
-    const follow = lab.ctl(['logs', '-f', held.runId], { timeoutMs: 60000 });
+    const follow = lab.ctl(['logs', '-f', held.runId], { timeoutMs: 300000 });
     assert.equal((await lab.ctl(['cancel', held.runId])).code, 0);
     assert.match((await follow).stdout, /cancelled/);
     assert.equal((await mcp.result(held.runId)).status, 'cancelled');

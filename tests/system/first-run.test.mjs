@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { must, rangeTask, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 
-test('a task given by a client is done by OpenCode in a sandbox', { timeout: 180000 }, () => withLab({}, async lab => {
+test('a task given by a client is done by OpenCode in a sandbox', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
     const mcp = await lab.connect();
     const started = await mcp.tool('opencode_run_task', { task: rangeTask, repository });
@@ -112,7 +112,7 @@ function memoryHolds(pid, secret) {
     }
 }
 
-test('the sandbox never sees the key, nor any network', { timeout: 180000 }, () => withLab({}, async lab => {
+test('the sandbox never sees the key, nor any network', { timeout: 600000 }, () => withLab({}, async lab => {
     const canary = net.createServer().listen(0, '127.0.0.1');
     await once(canary, 'listening');
     const abstract = net.createServer().listen(`\0${lab.id}-canary`);
@@ -123,7 +123,7 @@ test('the sandbox never sees the key, nor any network', { timeout: 180000 }, () 
     const repository = await lab.repository();
     const mcp = await lab.connect();
     const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD please', repository });
-    await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 200);
+    await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
 
     // Environment, processes and every file, searched from inside; first with a word that must be found.
     const control = `control-word-${lab.id}`;

@@ -129,7 +129,7 @@ export function killHard(pid) {
     }
 }
 
-export function run(program, args, { input, timeoutMs = 60000, ...options } = {}) {
+export function run(program, args, { input, timeoutMs = 120000, ...options } = {}) {
     return new Promise(resolve => {
         const child = execFile(program, args, { timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 256 << 20, ...options },
             (error, stdout, stderr) => resolve({ code: error ? error.code ?? error.signal ?? -1 : 0, stdout, stderr }));
@@ -277,7 +277,7 @@ export class Mcp {
     }
 
     // Polls like an assistant does until the run has ended (or DONE says so).
-    async result(runId, { done = one => finalStates.includes(one.status), timeoutMs = 120000 } = {}) {
+    async result(runId, { done = one => finalStates.includes(one.status), timeoutMs = 300000 } = {}) {
         const end = Date.now() + timeoutMs;
         for (;;) {
             const view = await this.tool('opencode_get_result', { runId, waitSeconds: 2 });

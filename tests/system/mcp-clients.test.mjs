@@ -20,7 +20,7 @@ async function runLife(lab, call, repository) {
         const result = await call('opencode_get_result', { runId, waitSeconds: 5 });
         assert.ok(!result.isError, JSON.stringify(result));
         return finalStates.includes(result.structuredContent.status) && result;
-    }, 60000);
+    }, 120000);
     assert.equal(view.structuredContent.status, 'completed', JSON.stringify(view));
     assert.equal(view.structuredContent.result.output, 'The note is written.');
     assert.ok(view.content.some(part => part.text.includes('The note is written.')));
@@ -35,7 +35,7 @@ async function runLife(lab, call, repository) {
     const end = await waitFor('the run is cancelled', async () => {
         const result = await call('opencode_get_result', { runId: second.structuredContent.runId, waitSeconds: 5 });
         return finalStates.includes(result.structuredContent.status) && result.structuredContent;
-    }, 60000);
+    }, 120000);
     assert.equal(end.status, 'cancelled');
 
     const wrong = await call('opencode_get_result', { runId: 'nonsense' });
@@ -53,7 +53,7 @@ function checkTools(tools) {
     }
 }
 
-test('TypeScript SDK v1', { timeout: 180000 }, () => withLab({}, async lab => {
+test('TypeScript SDK v1', { timeout: 300000 }, () => withLab({}, async lab => {
     const client = new ClientV1({ name: 'lab', version: '1' });
     await client.connect(new StdioV1({ command: lab.program('sandbox-mcp'), args: [], env: lab.env(), cwd: lab.path('work') }));
     try {
@@ -69,7 +69,7 @@ test('TypeScript SDK v1', { timeout: 180000 }, () => withLab({}, async lab => {
 
 const modes = { default: undefined, auto: { mode: 'auto' }, 'pinned to 2026-07-28': { mode: { pin: '2026-07-28' } } };
 for (const [name, versionNegotiation] of Object.entries(modes)) {
-    test(`TypeScript SDK v2, ${name}`, { timeout: 180000 }, () => withLab({}, async lab => {
+    test(`TypeScript SDK v2, ${name}`, { timeout: 300000 }, () => withLab({}, async lab => {
         const client = new ClientV2({ name: 'lab', version: '1' }, versionNegotiation ? { versionNegotiation } : {});
         await client.connect(new StdioV2({ command: lab.program('sandbox-mcp'), args: [], env: lab.env(), cwd: lab.path('work') }));
         try {
@@ -82,7 +82,7 @@ for (const [name, versionNegotiation] of Object.entries(modes)) {
 }
 
 for (const era of ['legacy', 'modern']) {
-    test(`Inspector CLI, ${era}`, { timeout: 180000 }, () => withLab({}, async lab => {
+    test(`Inspector CLI, ${era}`, { timeout: 300000 }, () => withLab({}, async lab => {
         const inspector = path.join(nodeModules, '@modelcontextprotocol/inspector/clients/launcher/build/index.js');
         const config = lab.path('config', 'inspector.json');
         fs.writeFileSync(config, JSON.stringify({ mcpServers: { sandbox: { type: 'stdio', command: lab.program('sandbox-mcp'), args: [],

@@ -24,7 +24,7 @@ const cases = [
 ];
 
 for (const { name, make, hint } of cases) {
-    test(`bubblewrap is ${name}`, { timeout: 180000 }, () => withLab({ bin: 'release', model: true,
+    test(`bubblewrap is ${name}`, { timeout: 600000 }, () => withLab({ bin: 'release', model: true,
         config: lab => { open(lab); return { sandbox: { bwrap: make(lab) } }; } }, async lab => {
         const repository = await lab.repository();
         const mcp = await lab.connect();

@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { rangeTask, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 
 const holds = (lab, runId) => waitFor('the agent holds',
-    async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 200);
+    async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
 
-test('a run is cancelled in the middle: nothing runs on, its work is kept', { timeout: 120000 }, () => withLab({}, async lab => {
+test('a run is cancelled in the middle: nothing runs on, its work is kept', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD please', repository: await lab.repository() });
     await holds(lab, runId);
@@ -20,7 +20,7 @@ test('a run is cancelled in the middle: nothing runs on, its work is kept', { ti
     assert.equal((await mcp.result(runId)).status, 'cancelled');
 }));
 
-test('runs past the limit wait their turn', { timeout: 180000 }, () =>
+test('runs past the limit wait their turn', { timeout: 600000 }, () =>
     withLab({ config: () => ({ limits: { concurrentRuns: 1 } }) }, async lab => {
         const repository = await lab.repository();
         const mcp = await lab.connect();
@@ -36,7 +36,7 @@ test('runs past the limit wait their turn', { timeout: 180000 }, () =>
         assert.equal((await mcp.result(second.runId)).status, 'completed');
     }));
 
-test('a session goes on where its last run ended', { timeout: 180000 }, () => withLab({}, async lab => {
+test('a session goes on where its last run ended', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const first = await mcp.tool('opencode_run_task', { task: rangeTask, repository: await lab.repository() });
     assert.equal((await mcp.result(first.runId)).verdict, 'changed');
@@ -56,7 +56,7 @@ test('a session goes on where its last run ended', { timeout: 180000 }, () => wi
     assert.deepEqual(list.runs.map(one => one.runId), [second.runId, first.runId]);
 }));
 
-test('a run without a repository', { timeout: 120000 }, () => withLab({}, async lab => {
+test('a run without a repository', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-PLAIN please' });
     const view = await mcp.result(runId);
@@ -65,7 +65,7 @@ test('a run without a repository', { timeout: 120000 }, () => withLab({}, async 
     assert.equal(view.verdict, 'no_change');
 }));
 
-test('a run that changes nothing says so', { timeout: 120000 }, () => withLab({}, async lab => {
+test('a run that changes nothing says so', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-NOTHING please', repository: await lab.repository() });
     const view = await mcp.result(runId);
@@ -74,7 +74,7 @@ test('a run that changes nothing says so', { timeout: 120000 }, () => withLab({}
     assert.equal(view.evidence.commits, 0);
 }));
 
-test('the same request with the same key is the same run', { timeout: 120000 }, () => withLab({}, async lab => {
+test('the same request with the same key is the same run', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const request = { task: 'TASK-PLAIN please', idempotencyKey: 'key-1' };
     const [first, second] = await Promise.all([mcp.tool('opencode_run_task', request), mcp.tool('opencode_run_task', request)]);
@@ -84,10 +84,10 @@ test('the same request with the same key is the same run', { timeout: 120000 }, 
     assert.equal((await mcp.tool('opencode_run_task', request)).runId, first.runId);
 }));
 
-test('a question waits for its answer', { timeout: 120000 }, () => withLab({}, async lab => {
+test('a question waits for its answer', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-QUESTION please', repository: await lab.repository() });
-    const open = await mcp.result(runId, { done: view => view.status === 'waiting', timeoutMs: 60000 });
+    const open = await mcp.result(runId, { done: view => view.status === 'waiting', timeoutMs: 300000 });
     assert.match(JSON.stringify(open), /Which licence/);
     const answered = await lab.ctl(['answer', runId, open.request.requestId, 'MIT']);
     assert.equal(answered.code, 0, answered.stderr);
@@ -101,7 +101,7 @@ const failures = [
     ['the model refuses the request', { task: 'TASK-BAD-REQUEST please' }, 'model_error'],
 ];
 for (const [name, args, code] of failures) {
-    test(`a run fails with a reason: ${name}`, { timeout: 120000 }, () => withLab({}, async lab => {
+    test(`a run fails with a reason: ${name}`, { timeout: 600000 }, () => withLab({}, async lab => {
         const mcp = await lab.connect();
         const { runId } = await mcp.tool('opencode_run_task', args);
         const view = await mcp.result(runId);
@@ -114,7 +114,7 @@ for (const [name, args, code] of failures) {
     }));
 }
 
-test('a run without a key is refused, and the answer says what to do', { timeout: 120000 }, () => withLab({ secret: false }, async lab => {
+test('a run without a key is refused, and the answer says what to do', { timeout: 600000 }, () => withLab({ secret: false }, async lab => {
     const mcp = await lab.connect();
     // Known before the run begins, so it is told at once.
     const started = await mcp.call('opencode_run_task', { task: 'TASK-PLAIN please' });
@@ -126,7 +126,7 @@ test('a run without a key is refused, and the answer says what to do', { timeout
 }));
 
 // An answer that is cut off must not look like one that ended: the agent would ask again at once, for ever.
-test('a model that breaks off in the middle of its answer is asked again, with measure', { timeout: 180000 }, () => withLab({}, async lab => {
+test('a model that breaks off in the middle of its answer is asked again, with measure', { timeout: 600000 }, () => withLab({}, async lab => {
     let cuts = 0;
     lab.upstream.answer = (request, response, body) => {
         if (cuts === 2 || !body.includes('TASK-PLAIN') || body.includes('title generator'))
@@ -150,7 +150,7 @@ test('a model that breaks off in the middle of its answer is asked again, with m
     assert.ok(lab.upstream.requests.length < 10, `${lab.upstream.requests.length} requests`);
 }));
 
-test('a run that takes too long ends as failed, with its work', { timeout: 200000, skip: !process.env.LONG && 'LONG=1 runs it' },
+test('a run that takes too long ends as failed, with its work', { timeout: 600000, skip: !process.env.LONG && 'LONG=1 runs it' },
     () => withLab({}, async lab => {
         const mcp = await lab.connect();
         const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD please', repository: await lab.repository(), timeoutMinutes: 1 });

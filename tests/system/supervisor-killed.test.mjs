@@ -16,7 +16,7 @@ function checkEnd(view) {
     assert.ok(view.result.error?.message, JSON.stringify(view));
 }
 
-test('killed between the acknowledgement and the start of the sandbox', { timeout: 180000 }, () => withLab({}, async lab => {
+test('killed between the acknowledgement and the start of the sandbox', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
     const pid = await lab.supervisorPid();
     const mcp = await lab.connect();
@@ -38,11 +38,11 @@ test('killed between the acknowledgement and the start of the sandbox', { timeou
     assert.equal(view.task, rangeTask);
 }));
 
-test('killed in the middle of a run', { timeout: 180000 }, () => withLab({}, async lab => {
+test('killed in the middle of a run', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
     const mcp = await lab.connect();
     const { runId, sessionId } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD please', repository });
-    await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 200);
+    await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
     assert.equal((await mcp.tool('opencode_get_result', { runId })).status, 'running');
     const before = await lab.ctlJson(['logs', runId]);
     await lab.killSupervisor();
@@ -59,7 +59,7 @@ test('killed in the middle of a run', { timeout: 180000 }, () => withLab({}, asy
             return now;
         await lab.exec(runId, ['touch', '/tmp/release']);
         return null;
-    }, 60000, 500);
+    }, 240000, 500);
     if (view.status === 'completed') {
         assert.equal(view.evidence.untracked, 1);
     } else {

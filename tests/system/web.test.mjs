@@ -48,7 +48,7 @@ function events(address, { headers = {}, enough = () => false } = {}) {
     });
 }
 
-test('page, guard and live events', { timeout: 120000 }, () => withLab({}, async lab => {
+test('page, guard and live events', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
     const { runId, webUiUrl } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD <b>please</b>', repository: await lab.repository() });
     const url = new URL(webUiUrl);
@@ -74,7 +74,7 @@ test('page, guard and live events', { timeout: 120000 }, () => withLab({}, async
     assert.ok(early.length > 2);
     assert.ok(early.every(event => event.id));
     const end = events(stream);
-    await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 200);
+    await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
     await lab.exec(runId, ['touch', '/tmp/release']);
     const all = await end;
     assert.match(JSON.stringify(all), /completed/);
