@@ -98,6 +98,7 @@ int main(int argc, char **argv)
     harden_process();
     if (paths_init(&paths, &err) < 0 || config_load(&config, &paths, &err) < 0) {
         fprintf(stderr, "sandbox-supervisord: %s\n", err.text);
+        paths_finish(&paths);
         return 1;
     }
     rc = print ? print_config(config) : serve(&paths, config);

@@ -95,7 +95,7 @@ test('the commands, from an empty installation to a finished run', { timeout: 60
     assert.match(doctor.stdout, /opencode/i);
 }));
 
-test('exit codes', { timeout: 60000 }, () => withLab({ secret: false }, async lab => {
+test('exit codes', { timeout: 300000 }, () => withLab({ secret: false }, async lab => {
     const unknown = `run_${'0'.repeat(26)}`;
     assert.equal((await lab.ctl([])).code, 2);
     assert.equal((await lab.ctl(['dance'])).code, 2);

@@ -52,7 +52,7 @@ test('an idle supervisor sleeps and is small', { timeout: 600000 }, t => withLab
     assert.ok(after < 16384, `${after} kB`);
 }));
 
-test('sandbox-mcp answers at once', { timeout: 60000 }, t => withLab({ bin: 'release', model: true, secret: false }, async lab => {
+test('sandbox-mcp answers at once', { timeout: 300000 }, t => withLab({ bin: 'release', model: true, secret: false }, async lab => {
     for (const era of ['legacy', 'modern']) {
         const times = [];
         const pids = [];
@@ -69,7 +69,7 @@ test('sandbox-mcp answers at once', { timeout: 60000 }, t => withLab({ bin: 'rel
     }
 }));
 
-test('sandbox-mcp answers at once when no supervisor runs', { timeout: 60000 }, t =>
+test('sandbox-mcp answers at once when no supervisor runs', { timeout: 300000 }, t =>
     withLab({ bin: 'release', supervisor: false }, async lab => {
         const client = lab.mcp();
         await client.initialize();

@@ -368,7 +368,8 @@ export class Lab {
     }
 
     writeConfig(changes = {}) {
-        const config = { services: { anthropic: { target: `http://127.0.0.1:${this.upstream.port}` } },
+        // Without a model nothing listens there.
+        const config = { services: { anthropic: { target: `http://127.0.0.1:${this.upstream.port ?? 1}` } },
             localRepositories: [this.repositories], ...changes };
         fs.writeFileSync(this.configFile, JSON.stringify(config, null, 2) + '\n', { mode: 0o600 });
     }

@@ -62,7 +62,7 @@ test('doctor says what is missing', () => withLab({ model: true,
 }));
 
 // A run that waits behind one whose sandbox hangs can be cancelled, and so can that one.
-test('a run can be cancelled while bubblewrap hangs', { timeout: 60000 }, () => withLab({ bin: 'release',
+test('a run can be cancelled while bubblewrap hangs', { timeout: 300000 }, () => withLab({ bin: 'release',
     config: lab => { open(lab); return { sandbox: { bwrap: script(lab, 'hanging-bwrap', 'exec sleep 600') }, limits: { concurrentRuns: 1 } }; } },
 async lab => {
     const mcp = await lab.connect();
