@@ -113,7 +113,8 @@ static void say_running(struct buf *out, const struct run_record *run,
     buf_append_str(out, ". " ASK_AGAIN);
 }
 
-static void say_waiting(struct buf *out, const struct view_context *context)
+static void say_waiting(struct buf *out, const struct run_record *run,
+                        const struct view_context *context)
 {
     AUTO_JSON struct json_doc *doc = NULL;
     struct error err = ERROR_INIT;
@@ -123,8 +124,10 @@ static void say_waiting(struct buf *out, const struct view_context *context)
     const char *id;
 
     if (request == NULL || json_parse(&doc, request, strlen(request), FRAME_JSON_MAX, &err) < 0) {
-        buf_append_str(out, "waiting for an answer; the newest events hold the question. Answer "
-                            "with opencode_answer.");
+        buf_printf(out,
+                   "waiting for an answer; the newest events hold the question. A person answers "
+                   "with: sandboxctl answer %s REQUEST ANSWER",
+                   run->id.text);
         return;
     }
     kind = json_string(json_get(json_root(doc), "kind"));
@@ -136,10 +139,8 @@ static void say_waiting(struct buf *out, const struct view_context *context)
         buf_append_str(out, ": ");
         view_excerpt(out, text, MESSAGE_PART_MAX);
     }
-    buf_append_str(out, ". Answer with opencode_answer");
-    if (id != NULL)
-        buf_printf(out, ", requestId %s", id);
-    buf_append_str(out, ".");
+    buf_printf(out, ". A person answers with: sandboxctl answer %s %s ANSWER", run->id.text,
+               id != NULL ? id : "REQUEST");
 }
 
 static void say_changes(struct buf *out, const struct run_evidence_record *evidence)
@@ -243,7 +244,7 @@ void view_message(struct buf *out, const struct run_record *run, const struct vi
         say_running(out, run, context);
         break;
     case RUN_STATUS_WAITING:
-        say_waiting(out, context);
+        say_waiting(out, run, context);
         break;
     case RUN_STATUS_COMPLETED:
         say_completed(out, run);

@@ -8,8 +8,11 @@
 
 #include "common/base64.h"
 #include "common/fd.h"
+#include "common/json_write.h"
 #include "common/paths.h"
 #include "common/str.h"
+
+#define REQUEST_MAX (512u << 10)
 
 void run_touch(struct run *run)
 {
@@ -444,11 +447,30 @@ static void forget_request(struct run *run)
     free(STEAL(run->open_request_id));
 }
 
+/* A request as run views and events show it: what the driver's data holds comes last. */
+static void write_request(struct buf *out, const struct agent_event *event, enum run_note kind)
+{
+    struct json_writer writer;
+
+    json_write_init(&writer, out);
+    json_write_object(&writer);
+    json_member_string(&writer, "requestId", event->request_id);
+    json_member_string(&writer, "kind", kind == RUN_NOTE_QUESTION ? "question" : "permission");
+    json_member_string(&writer, "text", event->text);
+    if (event->data != NULL && !str_equal(event->data, "{}"))
+        buf_printf(out, ",%s", event->data + 1); /* its end is ours */
+    else
+        json_write_object_end(&writer);
+}
+
 static void on_request(struct run *run, const struct agent_event *event, enum run_note kind)
 {
-    set_text(&run->open_request, event->data != NULL ? event->data : "{}");
+    AUTO_BUF struct buf request = BUF_INIT(REQUEST_MAX);
+
+    write_request(&request, event, kind);
+    set_text(&run->open_request, request.failed ? "{}" : buf_text(&request));
     set_text(&run->open_request_id, event->request_id);
-    events_note(run, kind, event->text, event->data);
+    events_note(run, kind, event->text, run->open_request);
     run_apply(run, RUN_EV_ASKED);
 }
 
@@ -603,6 +625,8 @@ static void on_watch(uv_timer_t *timer)
         uv_timer_start(&run->watch, on_watch, limit - silent, 0);
         return;
     }
+    if (run->record.state == RUN_WAITING) /* its silence is ours, until the answer */
+        uv_timer_start(&run->watch, on_watch, limit, 0);
     if (run->record.state != RUN_PROMPT && run->record.state != RUN_WORKING)
         return;
     message = mem_printf("no sign of life from the agent or its model for %u minutes",

@@ -335,9 +335,9 @@ static int lock_directory(struct store *store, struct error *err)
         if (len > 0)
             text[strcspn(text, "\n")] = '\0';
         if (len > 0 && str_parse_u64(text, INT32_MAX, &pid))
-            return error_set(err, ERR_CONFLICT, 0, "%s is in use by process %s", store->directory,
-                             text);
-        return error_set(err, ERR_CONFLICT, 0, "%s is in use by another process", store->directory);
+            return error_set(err, ERR_CONFLICT, 0,
+                             "another supervisor, process %s, is running on it", text);
+        return error_set(err, ERR_CONFLICT, 0, "another supervisor is running on it");
     }
     int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)len, 0) != len)

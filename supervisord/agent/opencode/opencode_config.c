@@ -156,16 +156,6 @@ static const char *small_model(const struct opencode_model *model)
 
 /* opencode.json ------------------------------------------------------------------------------- */
 
-/* Everything is allowed: the sandbox is the boundary, and whatever would ask waits for ever when
- * nobody answers. */
-static const struct {
-    const char *permission;
-    const char *action;
-} permissions[] = {
-    { "*", "allow" },
-    { "question", "deny" },
-};
-
 static void write_provider(struct json_writer *writer, const struct agent_provider *provider,
                            const char *token)
 {
@@ -241,8 +231,9 @@ int opencode_config_write(struct buf *out, const struct agent_options *options, 
     write_model_members(&writer, options->model, &model);
     json_write_name(&writer, "permission");
     json_write_object(&writer);
-    for (size_t i = 0; i < ARRAY_LEN(permissions); i++)
-        json_member_string(&writer, permissions[i].permission, permissions[i].action);
+    /* The sandbox is the boundary, so only a question ever waits for a person: until the run's
+     * deadline at most. */
+    json_member_string(&writer, "*", "allow");
     json_write_object_end(&writer);
     json_member_bool(&writer, "lsp", false);
     json_member_bool(&writer, "formatter", false);

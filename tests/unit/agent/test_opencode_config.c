@@ -43,7 +43,7 @@ TEST(the_configuration_is_what_opencode_reads)
               "config.json\",\"autoupdate\":false,\"share\":\"disabled\",\"model\":\"anthropic/"
               "claude-sonnet-4-5\","
               "\"small_model\":\"anthropic/"
-              "claude-haiku-4-5\",\"permission\":{\"*\":\"allow\",\"question\":\"deny\"},\"lsp\":"
+              "claude-haiku-4-5\",\"permission\":{\"*\":\"allow\"},\"lsp\":"
               "false,\"formatter\":false,"
               "\"snapshot\":false,\"instructions\":[\"/workspace/"
               "AGENTS.md\"],\"enabled_providers\":[\"anthropic\",\"corp-llm\"],"

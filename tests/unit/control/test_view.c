@@ -66,10 +66,10 @@ TEST(a_waiting_run_names_the_request_and_how_to_answer)
 
     start(RUN_WAITING);
     CHECK_STR(say(&context), "waiting for an answer to a permission request: bash: rm -rf build. "
-                             "Answer with opencode_answer, "
-                             "requestId per_1.");
+                             "A person answers with: sandboxctl answer "
+                             "run_00000000000000000000000000 per_1 ANSWER");
     context.open_request = "no JSON";
-    CHECK_HAS(say(&context), "opencode_answer");
+    CHECK_HAS(say(&context), "sandboxctl answer");
 }
 
 TEST(a_failed_run_gives_phase_message_and_hint)
