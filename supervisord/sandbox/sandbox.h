@@ -101,8 +101,9 @@ struct sandbox_command {
 };
 
 /* The process's streams on our side (non-blocking; -1 where there is none); the callback owns them.
- * ID names the process in later calls and survives a restart of the supervisor. ERR: it could not
- * be started (no such program, no folder, limit). */
+ * init holds copies, so that our death breaks nothing; therefore closing stdin_fd alone does not
+ * end the process's input: see sandbox_end_input. ID names the process in later calls and survives
+ * a restart of the supervisor. ERR: it could not be started (no such program, no folder, limit). */
 struct sandbox_process {
     uint32_t id;
     int stdin_fd;
@@ -127,6 +128,8 @@ int sandbox_wait(struct sandbox *sandbox, uint32_t process_id, sandbox_exit_cb d
                  struct error *err);
 /* Signal to the process group of a process started here. No answer; unknown ids are ignored. */
 void sandbox_signal(struct sandbox *sandbox, uint32_t process_id, int signal);
+/* Lets the process read the end of its input once our copies of stdin_fd are closed too. */
+void sandbox_end_input(struct sandbox *sandbox, uint32_t process_id);
 /* After sandbox_adopt: the streams of a running process again (init holds the far ends open
  * meanwhile, so it never sees a broken pipe). */
 int sandbox_attach(struct sandbox *sandbox, uint32_t process_id, sandbox_spawn_cb done, void *data,

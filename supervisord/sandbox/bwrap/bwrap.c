@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -17,209 +19,273 @@
 #include "sandbox/bwrap/seccomp.h"
 #include "sandbox/init/protocol.h"
 
-#define FIRST_NUMBER 10
+/* The init and the spec's mounts. */
+#define SOURCES_MAX (SANDBOX_MOUNTS_MAX + 1)
 
-/* As root the tool runs under the session's uid, which has no way through root's private folders,
- * and the tool resolves even a descriptor's path. So, still as root, the child binds every source
- * into a folder of a mount namespace of its own. (A descriptor opened before would belong to the
- * old namespace, whose mounts can't be bound.) */
-#define STAGE "/mnt"
-
-struct stage {
-    const char
-        *sources[SANDBOX_MOUNTS_MAX + 1]; /* the spec's mounts in order, then init; borrowed */
-    bool folder[SANDBOX_MOUNTS_MAX + 1];
+/* Bubblewrap looks its sources up by path, as the sandbox's own uid, also when they are given by
+ * descriptor. For a supervisor that runs as root the session's folders lie below folders which that
+ * uid can't enter. So the child, while it still is root, makes a mount namespace of its own and
+ * hangs each source there at a path that everybody can walk. */
+struct staging {
+    const char *base; /* covered by a fresh tmpfs in the child only; NULL: we are not root, nothing
+                         is staged */
     size_t count;
-    char paths[SANDBOX_MOUNTS_MAX + 1][16];
+    int fds[SOURCES_MAX];
+    bool folder[SOURCES_MAX];
+    char *paths[SOURCES_MAX];
 };
 
-/* The descriptors that the child gets, and those of them that are ours to close. */
-struct handover {
+/* Present on every machine, and never the way to a program or a source. */
+static const char *const staging_places[] = { "/sys", "/mnt", "/media", "/srv" };
+
+struct launch {
+    struct staging staging;
+    struct bwrap_plan plan;
+    struct bwrap_args args;
     struct child_fd fds[CHILD_FDS_MAX];
-    size_t count;
-    int owned[CHILD_FDS_MAX];
+    size_t fd_count;
+    int owned[CHILD_FDS_MAX]; /* closed at the end */
     size_t owned_count;
-    struct bwrap_numbers numbers;
-    struct stage stage;
 };
 
-static int hand_over(struct handover *handover, int fd)
+static void own(struct launch *launch, int fd)
 {
-    int number = FIRST_NUMBER + (int)handover->owned_count;
-
-    BUG_ON(handover->count == CHILD_FDS_MAX);
-    handover->fds[handover->count++] = (struct child_fd){ fd, number };
-    handover->owned[handover->owned_count++] = fd;
-    return number;
+    BUG_ON(launch->owned_count == ARRAY_LEN(launch->owned));
+    launch->owned[launch->owned_count++] = fd;
 }
 
-static void handover_finish(struct handover *handover)
+static void pass(struct launch *launch, int fd, int number)
 {
-    for (size_t i = 0; i < handover->owned_count; i++)
-        close(handover->owned[i]);
+    BUG_ON(launch->fd_count == ARRAY_LEN(launch->fds));
+    launch->fds[launch->fd_count++] = (struct child_fd){ fd, number };
 }
 
-static int data_fd(const void *data, size_t len, struct error *err)
+static void launch_finish(struct launch *launch)
+{
+    for (size_t i = 0; i < launch->owned_count; i++)
+        fd_close(&launch->owned[i]);
+    for (size_t i = 0; i < launch->staging.count; i++)
+        free(launch->staging.paths[i]);
+    for (size_t i = 0; i < ARRAY_LEN(launch->plan.sources); i++)
+        free(launch->plan.sources[i]);
+    free(launch->plan.init_source);
+    bwrap_args_finish(&launch->args);
+}
+
+/* Staging, in the child
+ * --------------------------------------------------------------------------------------------- */
+
+static int make_place(const char *path, bool folder)
+{
+    int fd;
+
+    if (folder)
+        return mkdir(path, 0755);
+    fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int clone_mounts(const struct staging *staging, int mounts[SOURCES_MAX])
+{
+    for (size_t i = 0; i < staging->count; i++) {
+        mounts[i] = (int)syscall(SYS_open_tree, staging->fds[i], "",
+                                 1u /* OPEN_TREE_CLONE */ | (unsigned)O_CLOEXEC | AT_EMPTY_PATH |
+                                     AT_RECURSIVE);
+        if (mounts[i] < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Between fork and exec: system calls only. A mount can be cloned only in the namespace that it is
+ * in, so all are before we leave ours. */
+static int stage(void *data)
+{
+    const struct staging *staging = data;
+    int mounts[SOURCES_MAX];
+
+    if (clone_mounts(staging, mounts) < 0 || unshare(CLONE_NEWNS) < 0)
+        return errno;
+    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return errno;
+    if (mount("tmpfs", staging->base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=256k") < 0)
+        return errno;
+    for (size_t i = 0; i < staging->count; i++) {
+        if (make_place(staging->paths[i], staging->folder[i]) < 0)
+            return errno;
+        if (syscall(SYS_move_mount, mounts[i], "", AT_FDCWD, staging->paths[i],
+                    4u /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
+            return errno;
+    }
+    return 0;
+}
+
+/* Preparing
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static int choose_staging(struct staging *staging, struct error *err)
+{
+    struct stat info;
+
+    if (geteuid() != 0)
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(staging_places) && !staging->base; i++) {
+        if (lstat(staging_places[i], &info) == 0 && S_ISDIR(info.st_mode))
+            staging->base = staging_places[i];
+    }
+    if (!staging->base)
+        return error_set(err, ERR_UNAVAILABLE, 0,
+                         "none of /sys, /mnt, /media, /srv exists to prepare a sandbox in");
+    return 0;
+}
+
+/* Opens PATH and returns the path at which bubblewrap will find it, on the heap; NULL on failure. A
+ * folder that the agent may write is the session's own and never a link. */
+static char *add_source(struct launch *launch, const char *path, enum sandbox_access access,
+                        struct error *err)
+{
+    struct staging *staging = &launch->staging;
+    int fd = open(path, O_PATH | O_CLOEXEC | (access == SANDBOX_READ_WRITE ? O_NOFOLLOW : 0));
+    size_t at = staging->count;
+    struct stat info;
+
+    if (fd < 0) {
+        error_set(err, ERR_SYSTEM, errno, "open %s for the sandbox", path);
+        return NULL;
+    }
+    own(launch, fd);
+    if (fstat(fd, &info) < 0 || (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))) {
+        error_set(err, ERR_INVALID, 0, "%s is neither a folder nor a file", path);
+        return NULL;
+    }
+    staging->fds[at] = fd;
+    staging->folder[at] = S_ISDIR(info.st_mode);
+    staging->count++;
+    if (staging->base) {
+        staging->paths[at] = mem_printf("%s/%zu", staging->base, at);
+        return mem_strdup(staging->paths[at]);
+    }
+    pass(launch, fd, BWRAP_FD_SOURCES + (int)at);
+    return mem_printf("/proc/self/fd/%d", BWRAP_FD_SOURCES + (int)at);
+}
+
+static int add_sources(struct launch *launch, const struct sandbox_options *options,
+                       const struct sandbox_spec *spec, struct error *err)
+{
+    launch->plan.init_source = add_source(launch, options->init_path, SANDBOX_READ_ONLY, err);
+    if (!launch->plan.init_source)
+        return -1;
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        const struct sandbox_mount *mount = &spec->mounts[i];
+
+        launch->plan.sources[i] = add_source(launch, mount->source, mount->access, err);
+        if (!launch->plan.sources[i])
+            return -1;
+    }
+    return 0;
+}
+
+static int add_file(struct launch *launch, const struct bwrap_file *file, int number,
+                    struct error *err)
 {
     AUTO_CLOSE int fd = memfd_create("file", MFD_CLOEXEC);
 
-    if (fd < 0 || fd_write_all(fd, data, len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return error_set(err, ERR_SYSTEM, errno, "prepare a file of the sandbox");
-    return fd_steal(&fd);
-}
-
-static int stage_add(struct stage *stage, const char *source, int fd, struct error *err)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) < 0)
-        return error_set(err, ERR_SYSTEM, errno, "look at %s", source);
-    snprintf(stage->paths[stage->count], sizeof(stage->paths[0]), STAGE "/%zu", stage->count);
-    stage->folder[stage->count] = S_ISDIR(st.st_mode);
-    stage->sources[stage->count++] = source;
+    if (fd < 0)
+        return error_set(err, ERR_SYSTEM, errno, "make %s", file->target);
+    if (fd_write_all(fd, file->data, file->len, err) < 0)
+        return error_wrap(err, "%s", file->target);
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return error_set(err, ERR_SYSTEM, errno, "rewind %s", file->target);
+    pass(launch, fd, number);
+    own(launch, fd_steal(&fd));
     return 0;
 }
 
-/* In the child, between fork and exec: system calls only. */
-static int stage_mounts(void *data)
+static int add_files(struct launch *launch, const struct sandbox_spec *spec, struct error *err)
 {
-    const struct stage *stage = data;
+    struct bwrap_file files[BWRAP_FILES_MAX];
+    size_t count = bwrap_files(spec, files);
 
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
-        mount("stage", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0)
-        return errno;
-    for (size_t i = 0; i < stage->count; i++) {
-        const char *path = stage->paths[i];
-
-        if (stage->folder[i] ? mkdir(path, 0755) < 0 : mknod(path, S_IFREG | 0644, 0) < 0)
-            return errno;
-        if (mount(stage->sources[i], path, NULL, MS_BIND, NULL) < 0)
-            return errno;
-    }
-    return 0;
-}
-
-static int open_mounts(struct handover *handover, const struct sandbox_spec *spec,
-                       struct error *err)
-{
-    for (size_t i = 0; i < spec->mount_count; i++) {
-        const struct sandbox_mount *mount = &spec->mounts[i];
-        int fd = open(mount->source,
-                      O_PATH | O_CLOEXEC | (mount->access == SANDBOX_READ_WRITE ? O_NOFOLLOW : 0));
-
-        if (fd < 0)
-            return error_set(err, ERR_SYSTEM, errno, "open %s for the sandbox", mount->source);
-        handover->numbers.mounts[i] = hand_over(handover, fd);
-        if (stage_add(&handover->stage, mount->source, fd, err) < 0)
+    for (size_t i = 0; i < count; i++) {
+        if (add_file(launch, &files[i], BWRAP_FD_FILES + (int)i, err) < 0)
             return -1;
     }
     return 0;
 }
 
-static int open_files(struct handover *handover, const struct sandbox_spec *spec, struct error *err)
+/* Which of the old top folders are links into /usr, as merged systems have them. */
+static void look_at_root(struct bwrap_plan *plan)
 {
-    int fd;
+    static const char *const names[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
 
-    for (size_t i = 0; i < spec->file_count; i++) {
-        fd = data_fd(spec->files[i].data, spec->files[i].len, err);
-        if (fd < 0)
-            return -1;
-        handover->numbers.files[i] = hand_over(handover, fd);
-    }
-    for (size_t i = 0; bwrap_default_files[i].target != NULL; i++) {
-        if (!bwrap_default_wanted(spec, bwrap_default_files[i].target))
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct bwrap_root_link one = { .name = names[i] };
+        struct stat info;
+        ssize_t len;
+
+        if (lstat(names[i], &info) < 0)
             continue;
-        fd = data_fd(bwrap_default_files[i].text, strlen(bwrap_default_files[i].text), err);
-        if (fd < 0)
-            return -1;
-        handover->numbers.defaults[i] = hand_over(handover, fd);
+        len = S_ISLNK(info.st_mode) ? readlink(names[i], one.link, sizeof(one.link) - 1) : 0;
+        if (len >= 0 && (S_ISLNK(info.st_mode) || S_ISDIR(info.st_mode)))
+            plan->root_links[plan->root_link_count++] = one;
     }
-    return 0;
 }
 
-static int open_all(struct handover *handover, const struct sandbox_options *options,
-                    const struct sandbox_spec *spec, int control_fd, int lock_fd, struct error *err)
+static int prepare(struct launch *launch, const struct sandbox_options *options,
+                   const struct sandbox_spec *spec, const struct runtime_fds *runtime,
+                   struct error *err)
 {
-    int fd;
+    int filter;
 
-    handover->fds[handover->count++] = (struct child_fd){ control_fd, INIT_FD_CONTROL };
-    handover->fds[handover->count++] = (struct child_fd){ lock_fd, INIT_FD_LOCK };
-    fd = seccomp_program_fd(err);
-    if (fd < 0)
+    look_at_root(&launch->plan);
+    if (choose_staging(&launch->staging, err) < 0 || add_sources(launch, options, spec, err) < 0 ||
+        add_files(launch, spec, err) < 0)
         return -1;
-    handover->numbers.seccomp = hand_over(handover, fd);
-    fd = open(options->init_path, O_PATH | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(err, ERR_SYSTEM, errno, "open %s", options->init_path);
-    handover->numbers.init = hand_over(handover, fd);
-    if (open_mounts(handover, spec, err) < 0 ||
-        stage_add(&handover->stage, options->init_path, fd, err) < 0)
+    filter = seccomp_make_file(err);
+    if (filter < 0)
         return -1;
-    return open_files(handover, spec, err);
+    own(launch, filter);
+    pass(launch, filter, BWRAP_FD_SECCOMP);
+    pass(launch, runtime->listener, INIT_FD_CONTROL);
+    pass(launch, runtime->lock, INIT_FD_LOCK);
+    pass(launch, runtime->status, BWRAP_FD_STATUS);
+    return bwrap_args_make(&launch->args, spec, &launch->plan, err);
 }
 
-int bwrap_start(struct child **out, uv_loop_t *loop, const struct sandbox_options *options,
-                const struct sandbox_spec *spec, int control_fd, int lock_fd,
-                void (*on_exit)(void *data, int code, int signal), void *data, struct error *err)
+static int start(struct child **out, uv_loop_t *loop, const struct sandbox_options *options,
+                 const struct sandbox_spec *spec, struct launch *launch,
+                 void (*on_exit)(void *data, int code, int signal), void *data, struct error *err)
 {
-    static const char *const env[] = { "PATH=/usr/bin:/bin", NULL };
-    struct handover handover = { .count = 0 };
-    struct bwrap_args args;
-    bool staged = geteuid() == 0;
-    int rc = open_all(&handover, options, spec, control_fd, lock_fd, err);
-
-    if (rc == 0) {
-        const struct stage *stage = &handover.stage;
-
-        bwrap_args_build(&args, options->bwrap, spec, &handover.numbers,
-                         staged ? stage->paths : NULL);
-        struct child_options child = { .program = options->bwrap,
-                                       .argv = (const char *const *)args.argv,
-                                       .env = env,
-                                       .fds = handover.fds,
-                                       .fd_count = handover.count,
-                                       .uid = spec->host_uid != geteuid() ? spec->host_uid : 0,
-                                       .capture_stderr = 1,
-                                       .before_drop = staged ? stage_mounts : NULL,
-                                       .before_drop_data = &handover.stage };
-        rc = child_start(out, loop, &child, on_exit, data, err);
-        bwrap_args_finish(&args);
-    }
-    handover_finish(&handover);
-    if (rc < 0 && err->code == ERR_NOT_FOUND)
-        return error_set(err, ERR_UNAVAILABLE, 0,
-                         "bubblewrap (%s) is not installed: apt install bubblewrap",
-                         options->bwrap);
-    return rc;
-}
-
-void bwrap_explain(const char *stderr_text, struct error *err)
-{
-    static const struct {
-        const char *words;
-        const char *meaning;
-    } known[] = {
-        { "No permissions to create", "user namespaces are forbidden here: sysctl "
-                                      "kernel.unprivileged_userns_clone=1, or on Ubuntu "
-                                      "sysctl kernel.apparmor_restrict_unprivileged_userns=0" },
-        { "setting up uid map", "user namespaces are forbidden here: sysctl "
-                                "kernel.apparmor_restrict_unprivileged_userns=0" },
-        { "Creating new namespace failed",
-          "the kernel allows no more namespaces: sysctl user.max_user_namespaces" },
-        { "Unknown option --bind-fd",
-          "this bubblewrap is too old: it needs --bind-fd (Debian 12's, or 0.10 and newer)" },
-        { "Unknown option", "this bubblewrap is too old: 0.8 or newer is needed" },
+    struct child_options child = {
+        .program = options->bwrap,
+        .argv = (const char *const *)launch->args.argv,
+        .fds = launch->fds,
+        .fd_count = launch->fd_count,
+        .uid = geteuid() == 0 ? spec->host_uid : 0,
+        .capture_stderr = true,
+        .before_drop = launch->staging.base ? stage : NULL,
+        .before_drop_data = &launch->staging,
     };
-    AUTO_BUF struct buf words = BUF_INIT(2048);
-    size_t len = strcspn(stderr_text, "\r\n");
 
-    str_append_escaped(&words, stderr_text, len, 160);
-    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-        if (strstr(stderr_text, known[i].words) != NULL) {
-            error_set(err, ERR_UNAVAILABLE, 0, "%s (%s)", known[i].meaning, buf_text(&words));
-            return;
-        }
-    }
-    error_set(err, ERR_UNAVAILABLE, 0, "the sandbox could not be started: %s",
-              words.len > 0 ? buf_text(&words) : "no reason was given");
+    if (child_start(out, loop, &child, on_exit, data, err) == 0)
+        return 0;
+    if (err->code == ERR_NOT_FOUND)
+        return error_set(err, ERR_UNAVAILABLE, 0,
+                         "bubblewrap (bwrap) is not installed: apt install bubblewrap");
+    return error_wrap(err, "bubblewrap");
+}
+
+int bwrap_launch(struct child **out, uv_loop_t *loop, const struct sandbox_options *options,
+                 const struct sandbox_spec *spec, const struct runtime_fds *runtime,
+                 void (*on_exit)(void *data, int code, int signal), void *data, struct error *err)
+{
+    struct launch *launch = NEW(struct launch);
+    int rc = prepare(launch, options, spec, runtime, err);
+
+    if (rc == 0)
+        rc = start(out, loop, options, spec, launch, on_exit, data, err);
+    launch_finish(launch);
+    free(launch);
+    return rc;
 }

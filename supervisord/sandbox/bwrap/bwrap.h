@@ -1,20 +1,22 @@
-/* bwrap.h: the bubblewrap backend: one start of the tool. */
-#ifndef SANDBOX_BWRAP_H
-#define SANDBOX_BWRAP_H
+/* bwrap.h: starts a sandbox with bubblewrap. */
+#ifndef BWRAP_BWRAP_H
+#define BWRAP_BWRAP_H
 
 #include <uv.h>
 
 #include "common/error.h"
 #include "io/child.h"
+#include "sandbox/runtime.h"
 #include "sandbox/sandbox.h"
 
-/* Starts bubblewrap with sandbox-init as process 1, which inherits CONTROL_FD (listening) and
- * LOCK_FD. Everything that is bound is opened here. */
-int bwrap_start(struct child **out, uv_loop_t *loop, const struct sandbox_options *options,
-                const struct sandbox_spec *spec, int control_fd, int lock_fd,
-                void (*on_exit)(void *data, int code, int signal), void *data, struct error *err);
+/* Starts bubblewrap with sandbox-init in it. Everything is borrowed during the call. ON_EXIT tells
+ * about bubblewrap itself, which ends after the sandbox, unless somebody kills it. */
+int bwrap_launch(struct child **out, uv_loop_t *loop, const struct sandbox_options *options,
+                 const struct sandbox_spec *spec, const struct runtime_fds *runtime,
+                 void (*on_exit)(void *data, int code, int signal), void *data, struct error *err);
 
-/* What the tool's last words mean and what helps, as a sentence for an error. */
-void bwrap_explain(const char *stderr_text, struct error *err);
+/* Makes an error of what bubblewrap said on stderr before it failed, with what to enable when the
+ * machine forbids sandboxes. */
+int bwrap_explain(const char *stderr_text, int code, int signal, struct error *err);
 
 #endif

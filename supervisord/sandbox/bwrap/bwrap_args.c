@@ -1,192 +1,274 @@
 #include "sandbox/bwrap/bwrap_args.h"
 
-#include <stdarg.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/mem.h"
 #include "common/str.h"
 
-#define INSIDE_INIT "/run/sandbox-init"
+#define TMP_BYTES_DEFAULT (UINT64_C(1) << 30)
+#define SHM_BYTES (UINT64_C(256) << 20)
+#define RUN_BYTES (UINT64_C(16) << 20)
+#define FROZEN_BYTES (UINT64_C(16) << 20)
 
-const struct bwrap_default_file bwrap_default_files[] = {
-    { "/etc/passwd",
-      "root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n"
-      "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n" },
-    { "/etc/group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n" },
-    { "/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n" },
-    { "/etc/hostname", "sandbox\n" },
-    { "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
-    { "/etc/resolv.conf", "" },
-    { "/etc/machine-id", "00000000000000000000000000000000\n" },
-    { NULL, NULL },
-};
-
-/* Parts of the host's /etc that hold no secrets and that compilers, interpreters and TLS libraries
- * look for. */
-static const char *const host_etc[] = {
+/* What programs need of the host's /etc, and nothing that tells about this host or its users. */
+static const char *const etc_pieces[] = {
     "alternatives",
-    "ssl/certs",
-    "ssl/openssl.cnf",
+    "bash.bashrc",
     "ca-certificates",
     "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "java-17-openjdk",
+    "java-21-openjdk",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
     "localtime",
-    "timezone",
-    "mime.types",
-    "magic",
     "login.defs",
-    "bash.bashrc",
-    "profile",
-    "java-17-openjdk",
-    "python3",
+    "magic",
+    "mime.types",
+    "os-release",
     "perl",
-    "gss",
+    "pki/ca-trust",
+    "pki/tls",
+    "profile",
+    "protocols",
+    "python3",
+    "services",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
 };
 
-bool bwrap_default_wanted(const struct sandbox_spec *spec, const char *target)
+static const char passwd[] = "root:x:0:0:root:/:/usr/sbin/nologin\n"
+                             "agent:x:1000:1000:agent:" SANDBOX_HOME ":/bin/bash\n"
+                             "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n";
+static const char group[] = "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n";
+static const char hosts[] = "127.0.0.1 localhost sandbox\n::1 localhost\n";
+static const char nsswitch[] =
+    "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\n"
+    "protocols: files\nservices: files\n";
+static const char machine_id[] = "5a4d0b6e0000400080000073616e6462\n";
+
+static const struct bwrap_file own_files[] = {
+    { "/etc/hostname", "sandbox\n", 8, 0444 },
+    { "/etc/passwd", passwd, sizeof(passwd) - 1, 0444 },
+    { "/etc/group", group, sizeof(group) - 1, 0444 },
+    { "/etc/hosts", hosts, sizeof(hosts) - 1, 0444 },
+    { "/etc/nsswitch.conf", nsswitch, sizeof(nsswitch) - 1, 0444 },
+    { "/etc/resolv.conf", "", 0, 0444 },
+    { "/etc/machine-id", machine_id, sizeof(machine_id) - 1, 0444 },
+};
+
+static bool spec_has_file(const struct sandbox_spec *spec, const char *target)
 {
     for (size_t i = 0; i < spec->file_count; i++) {
         if (str_equal(spec->files[i].target, target))
-            return false;
-    }
-    return true;
-}
-
-static void add(struct bwrap_args *args, ...)
-{
-    va_list ap;
-    const char *arg;
-
-    va_start(ap, args);
-    while ((arg = va_arg(ap, const char *)) != NULL) {
-        BUG_ON(args->argc + 1 >= BWRAP_ARGS_MAX);
-        args->argv[args->argc++] = mem_strdup(arg);
-    }
-    va_end(ap);
-}
-
-static void add_number(struct bwrap_args *args, const char *option, int number, const char *target)
-{
-    AUTO_FREE char *text = mem_printf("%d", number);
-
-    add(args, option, text, target, NULL);
-}
-
-static void add_tmpfs(struct bwrap_args *args, const char *target, uint64_t bytes,
-                      const char *perms)
-{
-    AUTO_FREE char *size = mem_printf("%llu", (unsigned long long)bytes);
-
-    add(args, "--size", size, "--perms", perms, "--tmpfs", target, NULL);
-}
-
-static void add_system(struct bwrap_args *args)
-{
-    add(args, "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/sbin",
-        "/sbin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--perms",
-        "0755", "--dir", "/etc", "--perms", "0755", "--dir", "/etc/ssl", NULL);
-    for (size_t i = 0; i < ARRAY_LEN(host_etc); i++) {
-        AUTO_FREE char *path = mem_printf("/etc/%s", host_etc[i]);
-
-        add(args, "--ro-bind-try", path, path, NULL);
-    }
-}
-
-static void add_file(struct bwrap_args *args, int number, uint32_t mode, const char *target)
-{
-    AUTO_FREE char *perms = mem_printf("%04o", mode);
-
-    add(args, "--perms", perms, NULL);
-    add_number(args, "--ro-bind-data", number, target);
-}
-
-static bool in_frozen_dir(const struct sandbox_spec *spec, const char *target)
-{
-    for (size_t i = 0; i < spec->frozen_dir_count; i++) {
-        if (str_starts(target, spec->frozen_dirs[i]))
             return true;
     }
     return false;
 }
 
-static void add_files(struct bwrap_args *args, const struct sandbox_spec *spec,
-                      const struct bwrap_numbers *numbers, bool frozen)
+size_t bwrap_files(const struct sandbox_spec *spec, struct bwrap_file out[BWRAP_FILES_MAX])
 {
-    for (size_t i = 0; i < spec->file_count; i++) {
-        if (in_frozen_dir(spec, spec->files[i].target) == frozen)
-            add_file(args, numbers->files[i], spec->files[i].mode, spec->files[i].target);
+    size_t count = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(own_files); i++) {
+        if (!spec_has_file(spec, own_files[i].target))
+            out[count++] = own_files[i];
     }
+    for (size_t i = 0; i < spec->file_count; i++) {
+        const struct sandbox_file *file = &spec->files[i];
+
+        out[count++] = (struct bwrap_file){ file->target, file->data, file->len, file->mode };
+    }
+    return count;
 }
 
-static void add_bind(struct bwrap_args *args, enum sandbox_access access, int number,
-                     const char *path, const char *target)
+/* Arguments
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static void add(struct bwrap_args *args, const char *text)
 {
-    bool writable = access == SANDBOX_READ_WRITE;
-
-    if (path != NULL)
-        add(args, writable ? "--bind" : "--ro-bind", path, target, NULL);
-    else
-        add_number(args, writable ? "--bind-fd" : "--ro-bind-fd", number, target);
+    BUG_ON(args->count == BWRAP_ARGS_MAX);
+    args->argv[args->count++] = mem_strdup(text);
+    args->argv[args->count] = NULL;
 }
 
-static void add_mounts(struct bwrap_args *args, const struct sandbox_spec *spec,
-                       const struct bwrap_numbers *numbers, const char (*staged)[16])
+static void add_number(struct bwrap_args *args, uint64_t number)
+{
+    AUTO_FREE char *text = mem_printf("%" PRIu64, number);
+
+    add(args, text);
+}
+
+static void add2(struct bwrap_args *args, const char *option, const char *value)
+{
+    add(args, option);
+    add(args, value);
+}
+
+static void add3(struct bwrap_args *args, const char *option, const char *from, const char *to)
+{
+    add2(args, option, from);
+    add(args, to);
+}
+
+static void add_tmpfs(struct bwrap_args *args, uint64_t bytes, const char *mode, const char *target)
+{
+    add(args, "--size");
+    add_number(args, bytes);
+    add2(args, "--perms", mode);
+    add2(args, "--tmpfs", target);
+}
+
+static void add_namespaces(struct bwrap_args *args, const struct sandbox_spec *spec)
+{
+    static const char *const options[] = {
+        "--unshare-user",   "--unshare-pid", "--unshare-net",
+        "--unshare-ipc",    "--unshare-uts", "--unshare-cgroup-try",
+        "--disable-userns", "--as-pid-1",    "--new-session",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        add(args, options[i]);
+    add2(args, "--cap-drop", "ALL");
+    add2(args, "--uid", "1000");
+    add2(args, "--gid", "1000");
+    add2(args, "--hostname", spec->hostname ? spec->hostname : "sandbox");
+    add(args, "--json-status-fd");
+    add_number(args, BWRAP_FD_STATUS);
+    add(args, "--seccomp");
+    add_number(args, BWRAP_FD_SECCOMP);
+}
+
+static void add_system(struct bwrap_args *args, const struct sandbox_spec *spec,
+                       const struct bwrap_plan *plan)
+{
+    add3(args, "--ro-bind", "/usr", "/usr");
+    for (size_t i = 0; i < plan->root_link_count; i++) {
+        const struct bwrap_root_link *one = &plan->root_links[i];
+
+        if (one->link[0])
+            add3(args, "--symlink", one->link, one->name);
+        else
+            add3(args, "--ro-bind", one->name, one->name);
+    }
+    add2(args, "--dir", "/etc");
+    add2(args, "--dir", "/var");
+    add3(args, "--symlink", "../tmp", "/var/tmp");
+    for (size_t i = 0; i < ARRAY_LEN(etc_pieces); i++) {
+        AUTO_FREE char *path = mem_printf("/etc/%s", etc_pieces[i]);
+
+        add3(args, "--ro-bind-try", path, path);
+    }
+    add2(args, "--proc", "/proc");
+    add2(args, "--dev", "/dev");
+    add_tmpfs(args, SHM_BYTES, "1777", "/dev/shm");
+    add2(args, "--remount-ro", "/dev");
+    add_tmpfs(args, spec->limits.tmp_bytes ? spec->limits.tmp_bytes : TMP_BYTES_DEFAULT, "1777",
+              "/tmp");
+    add_tmpfs(args, RUN_BYTES, "0755", "/run");
+    add3(args, "--ro-bind", plan->init_source, BWRAP_INIT_TARGET);
+}
+
+/* TARGET is FOLDER or lies below it. */
+static bool is_within(const char *target, const char *folder)
+{
+    size_t len = strlen(folder);
+
+    return str_starts(target, folder) && (target[len] == '\0' || target[len] == '/');
+}
+
+static int check_target(const struct sandbox_spec *spec, const char *target, size_t mounts_before,
+                        struct error *err)
+{
+    if (target[0] != '/' || target[1] == '\0' || strstr(target, "/../") || str_ends(target, "/.."))
+        return error_set(err, ERR_INVALID, 0, "%s is no place in a sandbox", target);
+    for (size_t i = 0; i < mounts_before; i++) {
+        const struct sandbox_mount *mount = &spec->mounts[i];
+
+        if (mount->access == SANDBOX_READ_WRITE && is_within(target, mount->target))
+            return error_set(err, ERR_INVALID, 0, "%s lies in %s, which the agent can write",
+                             target, mount->target);
+    }
+    return 0;
+}
+
+static int add_mounts(struct bwrap_args *args, const struct sandbox_spec *spec,
+                      const struct bwrap_plan *plan, struct error *err)
 {
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct sandbox_mount *mount = &spec->mounts[i];
 
-        add_bind(args, mount->access, numbers->mounts[i], staged != NULL ? staged[i] : NULL,
-                 mount->target);
+        if (check_target(spec, mount->target, i, err) < 0)
+            return -1;
+        add3(args, mount->access == SANDBOX_READ_WRITE ? "--bind" : "--ro-bind", plan->sources[i],
+             mount->target);
     }
+    return 0;
 }
 
-void bwrap_args_build(struct bwrap_args *args, const char *program, const struct sandbox_spec *spec,
-                      const struct bwrap_numbers *numbers, const char (*staged)[16])
+static int add_files(struct bwrap_args *args, const struct sandbox_spec *spec, struct error *err)
 {
-    AUTO_FREE char *processes = mem_printf("%u", spec->limits.processes);
-    AUTO_FREE char *open_files = mem_printf("%u", spec->limits.open_files);
-    AUTO_FREE char *file_size =
-        mem_printf("%llu", (unsigned long long)spec->limits.file_size_bytes);
+    struct bwrap_file files[BWRAP_FILES_MAX];
+    size_t count = bwrap_files(spec, files);
 
-    *args = (struct bwrap_args){ .argc = 0 };
-    add(args, program, "--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1",
-        "--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname",
-        spec->hostname, NULL);
-    add_system(args);
-    for (size_t i = 0; bwrap_default_files[i].target != NULL; i++) {
-        if (bwrap_default_wanted(spec, bwrap_default_files[i].target))
-            add_file(args, numbers->defaults[i], 0444, bwrap_default_files[i].target);
+    for (size_t i = 0; i < spec->frozen_dir_count; i++) {
+        if (check_target(spec, spec->frozen_dirs[i], spec->mount_count, err) < 0)
+            return -1;
+        add_tmpfs(args, FROZEN_BYTES, "0755", spec->frozen_dirs[i]);
     }
-    add(args, "--proc", "/proc", "--dev", "/dev", NULL);
-    add_tmpfs(args, "/dev/shm", 256u << 20, "1777");
-    add(args, "--remount-ro", "/dev", NULL);
-    add_tmpfs(args, "/tmp", spec->limits.tmp_bytes != 0 ? spec->limits.tmp_bytes : 1u << 30,
-              "1777");
-    add_tmpfs(args, "/run", 16u << 20, "0755");
-    add(args, "--perms", "0755", "--dir", "/home", "--perms", "0755", "--dir", "/var", "--symlink",
-        "../tmp", "/var/tmp", NULL);
-    add_bind(args, SANDBOX_READ_ONLY, numbers->init,
-             staged != NULL ? staged[spec->mount_count] : NULL, INSIDE_INIT);
-    add_mounts(args, spec, numbers, staged);
-    add_files(args, spec, numbers, false);
-    for (size_t i = 0; i < spec->frozen_dir_count; i++)
-        add_tmpfs(args, spec->frozen_dirs[i], 4u << 20, "0755");
-    add_files(args, spec, numbers, true);
-    for (size_t i = 0; i < spec->frozen_dir_count; i++)
-        add(args, "--remount-ro", spec->frozen_dirs[i], NULL);
-    add(args, "--remount-ro", "/", "--chdir", "/", "--clearenv", NULL);
-    {
-        AUTO_FREE char *seccomp = mem_printf("%d", numbers->seccomp);
+    for (size_t i = 0; i < count; i++) {
+        AUTO_FREE char *mode = mem_printf("%04o", (unsigned)files[i].mode & 0777u);
 
-        add(args, "--seccomp", seccomp, NULL);
+        if (check_target(spec, files[i].target, spec->mount_count, err) < 0)
+            return -1;
+        add2(args, "--perms", mode);
+        add(args, "--file");
+        add_number(args, BWRAP_FD_FILES + i);
+        add(args, files[i].target);
     }
-    add(args, "--", INSIDE_INIT, processes, open_files, file_size, NULL);
+    for (size_t i = 0; i < spec->frozen_dir_count; i++)
+        add2(args, "--remount-ro", spec->frozen_dirs[i]);
+    return 0;
+}
+
+static void add_command(struct bwrap_args *args, const struct sandbox_spec *spec)
+{
+    add2(args, "--remount-ro", "/");
+    add2(args, "--chdir", "/");
+    add(args, "--clearenv");
+    add2(args, "--", BWRAP_INIT_TARGET);
+    add_number(args, spec->limits.processes);
+    add_number(args, spec->limits.open_files);
+    add_number(args, spec->limits.file_size_bytes);
+}
+
+int bwrap_args_make(struct bwrap_args *args, const struct sandbox_spec *spec,
+                    const struct bwrap_plan *plan, struct error *err)
+{
+    args->count = 0;
+    add(args, "bwrap");
+    add_namespaces(args, spec);
+    add_system(args, spec, plan);
+    if (add_mounts(args, spec, plan, err) < 0 || add_files(args, spec, err) < 0) {
+        bwrap_args_finish(args);
+        return -1;
+    }
+    add_command(args, spec);
+    return 0;
 }
 
 void bwrap_args_finish(struct bwrap_args *args)
 {
-    for (size_t i = 0; i < args->argc; i++)
+    for (size_t i = 0; i < args->count; i++)
         free(args->argv[i]);
-    *args = (struct bwrap_args){ .argc = 0 };
+    args->count = 0;
+    args->argv[0] = NULL;
 }

@@ -1,199 +1,237 @@
 #include "sandbox/bwrap/seccomp.h"
 
 #include <errno.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "common/mem.h"
 
-/* A list of what is refused, not of what is allowed: the distribution's libseccomp is older than
- * the kernels and runtimes that sandboxes meet, and with an allow list each new call of a language
- * runtime would break it. Numbers above the newest known call are refused as unknown, so that
- * nothing unforeseen gets in. */
-static const int refused[] = {
+/* A list of what is refused rather than of what is allowed: the library of a stable distribution
+ * doesn't know the names of newer calls, and each that a language's runtime begins to use would
+ * break agents. In exchange everything newer than this list fails as on an older kernel
+ * (newest_known below). */
+static const char *const refused[] = {
     /* mounts and namespaces */
-    SCMP_SYS(mount),
-    SCMP_SYS(umount2),
-    SCMP_SYS(pivot_root),
-    SCMP_SYS(chroot),
-    SCMP_SYS(setns),
-    SCMP_SYS(unshare),
-    SCMP_SYS(open_tree),
-    SCMP_SYS(move_mount),
-    SCMP_SYS(fsopen),
-    SCMP_SYS(fsconfig),
-    SCMP_SYS(fsmount),
-    SCMP_SYS(fspick),
-    SCMP_SYS(mount_setattr),
+    "mount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "setns",
+    "unshare",
+    "open_tree",
+    "move_mount",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "swapon",
+    "swapoff",
+    "quotactl",
+    "quotactl_fd",
     /* the machine */
-    SCMP_SYS(swapon),
-    SCMP_SYS(swapoff),
-    SCMP_SYS(reboot),
-    SCMP_SYS(kexec_load),
-    SCMP_SYS(kexec_file_load),
-    SCMP_SYS(init_module),
-    SCMP_SYS(finit_module),
-    SCMP_SYS(delete_module),
-    SCMP_SYS(acct),
-    SCMP_SYS(quotactl),
-    SCMP_SYS(quotactl_fd),
-    SCMP_SYS(syslog),
-    SCMP_SYS(iopl),
-    SCMP_SYS(ioperm),
-    SCMP_SYS(settimeofday),
-    SCMP_SYS(clock_settime),
-    SCMP_SYS(clock_adjtime),
-    SCMP_SYS(adjtimex),
-    SCMP_SYS(sethostname),
-    SCMP_SYS(setdomainname),
-    SCMP_SYS(vhangup),
-    SCMP_SYS(nfsservctl),
-    SCMP_SYS(uselib),
-    SCMP_SYS(ustat),
-    SCMP_SYS(sysfs),
-    SCMP_SYS(_sysctl),
-    /* kernel surface with a bad record */
-    SCMP_SYS(bpf),
-    SCMP_SYS(perf_event_open),
-    SCMP_SYS(userfaultfd),
-    SCMP_SYS(io_uring_setup),
-    SCMP_SYS(io_uring_enter),
-    SCMP_SYS(io_uring_register),
-    SCMP_SYS(fanotify_init),
-    SCMP_SYS(lookup_dcookie),
-    SCMP_SYS(name_to_handle_at),
-    SCMP_SYS(open_by_handle_at),
-    SCMP_SYS(add_key),
-    SCMP_SYS(request_key),
-    SCMP_SYS(keyctl),
-    /* other processes' memory: init must stay out of reach */
-    SCMP_SYS(ptrace),
-    SCMP_SYS(process_vm_readv),
-    SCMP_SYS(process_vm_writev),
-    SCMP_SYS(pidfd_getfd),
-    SCMP_SYS(kcmp),
-    SCMP_SYS(process_madvise),
-    /* placement */
-    SCMP_SYS(mbind),
-    SCMP_SYS(set_mempolicy),
-    SCMP_SYS(migrate_pages),
-    SCMP_SYS(move_pages),
-    SCMP_SYS(personality),
+    "reboot",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "acct",
+    "syslog",
+    "iopl",
+    "ioperm",
+    "settimeofday",
+    "clock_settime",
+    "clock_adjtime",
+    "adjtimex",
+    "sethostname",
+    "setdomainname",
+    "vhangup",
+    "nfsservctl",
+    "uselib",
+    "ustat",
+    "sysfs",
+    "_sysctl",
+    /* large kernel surfaces, and io_uring, which makes sockets past this filter */
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "fanotify_init",
+    "lookup_dcookie",
+    "name_to_handle_at",
+    "open_by_handle_at",
+    /* keys are not namespaced */
+    "add_key",
+    "request_key",
+    "keyctl",
+    /* other processes' memory and descriptors */
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "pidfd_getfd",
+    "kcmp",
+    "process_madvise",
+    /* memory placement, execution domains */
+    "mbind",
+    "set_mempolicy",
+    "migrate_pages",
+    "move_pages",
+    "personality",
 };
 
-#define NEWEST_KNOWN_CALL 470 /* numbers from here on are refused as unknown */
-#define LAST_CALL_NUMBER 600
+/* Numbers are the same on every architecture from 424 up. Those up to newest_known were looked at
+ * one by one; of them these are refused: statmount, listmount, open_tree_attr. */
+static const int refused_numbers[] = { 457, 458, 467 };
+enum { NEWEST_KNOWN = 469, NUMBERS_END = 560 };
 
-static int add_refused(scmp_filter_ctx filter)
+static const uint32_t namespace_flags[] = {
+    CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,    CLONE_NEWNET,
+    CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP,
+};
+
+enum { FAMILIES_END = 46 };
+
+/* A call that this architecture doesn't have needs no rule. */
+static int refuse_names(scmp_filter_ctx filter)
 {
-    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        int number = seccomp_syscall_resolve_name(refused[i]);
+        int rc = number == __NR_SCMP_ERROR
+                     ? -EFAULT
+                     : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
 
-    for (size_t i = 0; i < ARRAY_LEN(refused) && rc == 0; i++) {
-        /* Calls that this machine's architecture lacks have negative numbers and need no rule. */
-        if (refused[i] >= 0)
-            rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
+        if (rc < 0 && !(number < 0 && number != __NR_SCMP_ERROR))
+            return rc;
     }
-    return rc;
+    return 0;
 }
 
-static int add_clone(scmp_filter_ctx filter)
-{
-    static const unsigned long namespaces[] = { CLONE_NEWUSER,  CLONE_NEWNS,  CLONE_NEWPID,
-                                                CLONE_NEWNET,   CLONE_NEWIPC, CLONE_NEWUTS,
-                                                CLONE_NEWCGROUP };
-    int rc = 0;
-
-    for (size_t i = 0; i < ARRAY_LEN(namespaces) && rc == 0; i++)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                              SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces[i], namespaces[i]));
-    /* Its flags lie in memory, out of a filter's sight; C libraries fall back to clone. */
-    if (rc == 0)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-    return rc;
-}
-
-/* A network namespace doesn't hold back every family (AF_VSOCK), and raw or odd ones are only
- * attack surface. */
-static int add_sockets(scmp_filter_ctx filter)
+static int refuse_numbers(scmp_filter_ctx filter)
 {
     int rc = 0;
 
-    for (unsigned family = 0; family < 64 && rc == 0; family++) {
-        if (family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK)
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(refused_numbers); i++)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), refused_numbers[i], 0);
+    for (int number = NEWEST_KNOWN + 1; rc == 0 && number < NUMBERS_END; number++) {
+#ifdef __x86_64__
+        if (number >= 512 && number <= 547) /* belong to x32 */
             continue;
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                              SCMP_A0_32(SCMP_CMP_EQ, family));
-    }
-    if (rc == 0)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                              SCMP_A0_32(SCMP_CMP_GE, 64));
-    /* Every libc asks NETLINK_ROUTE for its addresses. */
-    if (rc == 0)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
-                              SCMP_A0_32(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2_32(SCMP_CMP_NE, 0));
-    for (int i = 0; i < 2 && rc == 0; i++)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
-                              SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)(i == 0 ? AF_INET : AF_INET6)),
-                              SCMP_A1_32(SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW));
-    return rc;
-}
-
-static int add_terminal(scmp_filter_ctx filter)
-{
-    int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                              SCMP_A1_32(SCMP_CMP_EQ, TIOCSTI));
-
-    if (rc == 0)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                              SCMP_A1_32(SCMP_CMP_EQ, TIOCLINUX));
-    return rc;
-}
-
-static int add_unknown(scmp_filter_ctx filter)
-{
-    static const int newer[] = { 457, 458, 467 }; /* statmount, listmount, open_tree_attr */
-    int rc = 0;
-
-    for (size_t i = 0; i < ARRAY_LEN(newer) && rc == 0; i++)
-        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), newer[i], 0);
-    for (int number = NEWEST_KNOWN_CALL; number < LAST_CALL_NUMBER && rc == 0; number++)
+#endif
         rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), number, 0);
+    }
     return rc;
 }
 
-static int build(scmp_filter_ctx filter)
+/* The kernel looks at the lower half of such an argument only, whatever the upper half holds. */
+static struct scmp_arg_cmp is32(unsigned argument, uint32_t value, uint32_t mask)
 {
-    int (*const parts[])(scmp_filter_ctx) = { add_refused, add_clone, add_sockets, add_terminal,
-                                              add_unknown };
+    return (struct scmp_arg_cmp){
+        .arg = argument, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value
+    };
+}
+
+static struct scmp_arg_cmp compare(unsigned argument, enum scmp_compare op, uint64_t value)
+{
+    return (struct scmp_arg_cmp){ .arg = argument, .op = op, .datum_a = value, .datum_b = 0 };
+}
+
+static int refuse(scmp_filter_ctx filter, unsigned error, int number, struct scmp_arg_cmp condition)
+{
+    return seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(error), number, 1, &condition);
+}
+
+/* clone3 hides its flags behind a pointer; without it the C library uses clone. */
+static int refuse_namespaces(scmp_filter_ctx filter)
+{
+    int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(namespace_flags); i++)
+        rc =
+            refuse(filter, EPERM, SCMP_SYS(clone), is32(0, namespace_flags[i], namespace_flags[i]));
+    return rc;
+}
+
+static bool family_allowed(uint32_t family)
+{
+    return family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
+}
+
+/* A network namespace doesn't hold some families (vsock reaches the hypervisor), so only four are
+ * left. With anything in the upper half of the argument a family counts as larger than all. */
+static int refuse_families(scmp_filter_ctx filter)
+{
+    int rc = refuse(filter, EAFNOSUPPORT, SCMP_SYS(socket), compare(0, SCMP_CMP_GE, FAMILIES_END));
+
+    for (uint32_t family = 0; rc == 0 && family < FAMILIES_END; family++) {
+        if (!family_allowed(family))
+            rc = refuse(filter, EAFNOSUPPORT, SCMP_SYS(socket), compare(0, SCMP_CMP_EQ, family));
+    }
+    return rc;
+}
+
+/* Of netlink only routes, which every C library asks for; no raw sockets of the internet. */
+static int refuse_kinds(scmp_filter_ctx filter)
+{
+    const struct scmp_arg_cmp rules[][2] = {
+        { compare(0, SCMP_CMP_EQ, AF_NETLINK), compare(2, SCMP_CMP_NE, 0) },
+        { compare(0, SCMP_CMP_EQ, AF_INET), is32(1, SOCK_RAW, 0xf) },
+        { compare(0, SCMP_CMP_EQ, AF_INET6), is32(1, SOCK_RAW, 0xf) },
+    };
     int rc = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(parts) && rc == 0; i++)
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(rules); i++)
+        rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2, rules[i]);
+    return rc;
+}
+
+/* Input put into a terminal is read by whoever reads it next, possibly outside. */
+static int refuse_terminal_injection(scmp_filter_ctx filter)
+{
+    int rc = refuse(filter, EPERM, SCMP_SYS(ioctl), is32(1, TIOCSTI, UINT32_MAX));
+
+    return rc ? rc : refuse(filter, EPERM, SCMP_SYS(ioctl), is32(1, TIOCLINUX, UINT32_MAX));
+}
+
+static int fill(scmp_filter_ctx filter)
+{
+    static int (*const parts[])(scmp_filter_ctx) = {
+        refuse_names,    refuse_numbers, refuse_namespaces,
+        refuse_families, refuse_kinds,   refuse_terminal_injection,
+    };
+    /* A call by another architecture's numbers (i386, x32) would pass a filter that knows only
+     * ours. */
+    int rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(parts); i++)
         rc = parts[i](filter);
     return rc;
 }
 
-int seccomp_program_fd(struct error *err)
+int seccomp_make_file(struct error *err)
 {
-    /* Foreign architectures (32-bit calls, x32) are killed: libseccomp's default for them. */
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    AUTO_CLOSE int fd = -1;
+    AUTO_CLOSE int fd = memfd_create("seccomp", MFD_CLOEXEC);
+    scmp_filter_ctx filter = fd >= 0 ? seccomp_init(SCMP_ACT_ALLOW) : NULL;
     int rc;
 
-    if (filter == NULL)
-        return error_set(err, ERR_LIMIT, 0, "no memory for the system-call filter");
-    fd = memfd_create("seccomp", MFD_CLOEXEC);
-    rc = build(filter);
+    if (fd < 0)
+        return error_set(err, ERR_SYSTEM, errno, "make the system call filter");
+    if (!filter)
+        return error_set(err, ERR_SYSTEM, ENOMEM, "make the system call filter");
+    rc = fill(filter);
     if (rc == 0)
-        rc = fd >= 0 ? seccomp_export_bpf(filter, fd) : -errno;
+        rc = seccomp_export_bpf(filter, fd);
     seccomp_release(filter);
     if (rc < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return error_set(err, ERR_SYSTEM, rc < 0 ? -rc : errno, "make the system-call filter");
+        return error_set(err, ERR_SYSTEM, rc < 0 ? -rc : errno, "make the system call filter");
     return fd_steal(&fd);
 }

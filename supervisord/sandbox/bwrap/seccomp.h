@@ -1,10 +1,10 @@
-/* seccomp.h: the system-call filter of every sandbox, as the raw program that bubblewrap loads. */
-#ifndef SANDBOX_SECCOMP_H
-#define SANDBOX_SECCOMP_H
+/* seccomp.h: the system calls that a sandbox is refused. */
+#ifndef BWRAP_SECCOMP_H
+#define BWRAP_SECCOMP_H
 
 #include "common/error.h"
 
-/* A descriptor of an anonymous file that holds the program, at its start; -1 with ERR. */
-int seccomp_program_fd(struct error *err);
+/* The filter as a BPF program in a memory file, ready to be read from its start; -1 on failure. */
+int seccomp_make_file(struct error *err);
 
 #endif
