@@ -69,6 +69,70 @@ static int check_program_path(char **value, const struct paths *paths)
     return (*value)[0] == '\0' ? 0 : check_path(value, paths);
 }
 
+static bool is_name(const char *text, size_t len)
+{
+    if (len == 0 || (text[0] >= '0' && text[0] <= '9'))
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '_'))
+            return false;
+    }
+    return true;
+}
+
+static int check_environment(char **value, const struct paths *paths)
+{
+    const char *equals = strchr(*value, '=');
+
+    (void)paths;
+    return equals != NULL && is_name(*value, (size_t)(equals - *value)) && !has_control(*value)
+               ? 0
+               : -1;
+}
+
+/* One path that is the same on both sides, or two. */
+static int check_folder(char **value, const struct paths *paths)
+{
+    const char *colon = strchr(*value, ':');
+    AUTO_FREE
+    char *host = colon != NULL ? mem_strndup(*value, (size_t)(colon - *value)) : mem_strdup(*value);
+    AUTO_FREE
+    char *inside = mem_strdup(colon != NULL ? colon + 1 : host);
+
+    if (check_path(&host, paths) < 0 || inside[0] == '~' || check_path(&inside, paths) < 0)
+        return -1;
+    replace(value, mem_printf("%s:%s", host, inside));
+    return 0;
+}
+
+static int check_cache(char **value, const struct paths *paths)
+{
+    static const char *const names[] = { "npm", "pip", "cargo", "go" };
+    size_t len = strcspn(*value, "=");
+    AUTO_FREE
+    char *path = (*value)[len] == '=' ? mem_strdup(*value + len + 1) : NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strlen(names[i]) != len || strncmp(names[i], *value, len) != 0)
+            continue;
+        if (path != NULL && check_path(&path, paths) < 0)
+            return -1;
+        if (path != NULL)
+            replace(value, mem_printf("%s=%s", names[i], path));
+        return 0;
+    }
+    return -1;
+}
+
+static int check_command(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return has_control(*value) ? -1 : 0;
+}
+
 /* The web pages are for this machine only. */
 static int check_loopback(char **value, const struct paths *paths)
 {
@@ -183,15 +247,51 @@ const struct setting config_settings[] = {
     U32_ROW("limits.queuedRuns", max_queued_runs, 1, 100000, 1000, "SANDBOX_MCP_LIMITS_QUEUED_RUNS",
             "runs that may wait; more are refused"),
     U32_ROW("limits.memoryMiB", memory_mib, 256, 1 << 20, 4096, "SANDBOX_MCP_LIMITS_MEMORY_MIB",
-            "memory of one sandbox; not enforced yet"),
+            "memory of one sandbox, /tmp and other files in memory included"),
     U32_ROW("limits.processes", processes, 16, 65536, 512, "SANDBOX_MCP_LIMITS_PROCESSES",
             "processes and threads of one sandbox"),
     U32_ROW("limits.diskMiB", disk_mib, 64, 1 << 24, 10240, "SANDBOX_MCP_LIMITS_DISK_MIB",
-            "disk space of one session's workspace and home; not enforced yet"),
+            "disk space of one session's workspace and home"),
+    U32_ROW("limits.tmpMiB", tmp_mib, 1, 1 << 20, 1024, "SANDBOX_MCP_LIMITS_TMP_MIB",
+            "size of a sandbox's /tmp, which lies in memory"),
+    U32_ROW("limits.openFiles", open_files, 64, 1 << 20, 4096, "SANDBOX_MCP_LIMITS_OPEN_FILES",
+            "open files of one process in a sandbox"),
+    U32_ROW("limits.cpuWeight", cpu_weight, 1, 10000, 100, "SANDBOX_MCP_LIMITS_CPU_WEIGHT",
+            "share of the processors that a sandbox gets when they are short; other work has 100"),
+    U32_ROW("limits.outputMiB", output_mib, 1, 1 << 20, 256, "SANDBOX_MCP_LIMITS_OUTPUT_MIB",
+            "what one run may write to its log"),
+    U32_ROW("limits.freeMemoryMiB", free_memory_mib, 0, 1 << 24, 512,
+            "SANDBOX_MCP_LIMITS_FREE_MEMORY_MIB",
+            "runs wait in the queue while the machine has less memory than this to spare"),
+    U32_ROW("limits.freeDiskMiB", free_disk_mib, 0, 1 << 24, 1024,
+            "SANDBOX_MCP_LIMITS_FREE_DISK_MIB",
+            "runs wait in the queue while the state folder's disk has less free space than this"),
+    U32_ROW("limits.memoryPressurePercent", memory_pressure_percent, 0, 100, 20,
+            "SANDBOX_MCP_LIMITS_MEMORY_PRESSURE_PERCENT",
+            "runs wait in the queue while programs wait for memory for more of the time than this "
+            "(/proc/pressure/memory, some, 10 s); 0: not looked at"),
     LIST_ROW("localRepositories", local_repositories, local_repository_count, check_path,
              absolute_path, "SANDBOX_MCP_LOCAL_REPOSITORIES",
              "folders whose repositories a run may clone by path; in the environment separated by "
              "colons"),
+    TEXT_ROW("sandbox.backend", sandbox_backend, 1, 16, "bwrap", check_agent,
+             "the name of a sandbox backend: bwrap or none", "SANDBOX_MCP_SANDBOX_BACKEND",
+             "what makes sandboxes"),
+    BOOL_ROW("sandbox.allowNone", sandbox_allow_none, 0, "SANDBOX_MCP_SANDBOX_ALLOW_NONE",
+             "whether the backend none may be used, which isolates nothing"),
+    LIST_ROW("sandbox.require", sandbox_require, sandbox_require_count, check_agent,
+             "the names of layers: lower-case letters, digits and dashes", NULL,
+             "layers without which a sandbox is refused; sandboxctl doctor lists those in force"),
+    LIST_ROW("sandbox.environment", sandbox_environment, sandbox_environment_count,
+             check_environment, "NAME=value", NULL,
+             "variables that agents and set-up commands get; no place for secrets"),
+    LIST_ROW("sandbox.readOnlyFolders", sandbox_folders, sandbox_folder_count, check_folder,
+             "an absolute path, or HOST-PATH:PATH-INSIDE", NULL,
+             "more folders of this machine that sandboxes may read"),
+    LIST_ROW("sandbox.caches", sandbox_caches, sandbox_cache_count, check_cache,
+             "npm, pip, cargo or go, or one of them followed by =PATH", NULL,
+             "download caches of this machine's user that sandboxes may read; what a session adds "
+             "stays its own"),
     TEXT_ROW("sandbox.bwrap", sandbox_bwrap, 1, 4096, "bwrap", check_program,
              "a program's name or absolute path", "SANDBOX_MCP_SANDBOX_BWRAP",
              "the bubblewrap program; a name without a slash is looked up on PATH"),
@@ -212,6 +312,11 @@ const struct setting config_settings[] = {
             "SANDBOX_MCP_AGENTS_START_SECONDS", "time an agent may take to answer after its start"),
     U32_ROW("workspace.cloneMinutes", clone_minutes, 1, 1440, 60,
             "SANDBOX_MCP_WORKSPACE_CLONE_MINUTES", "time a clone may take"),
+    U32_ROW("setup.minutes", setup_minutes, 1, 1440, 30, "SANDBOX_MCP_SETUP_MINUTES",
+            "time a repository's set-up command may take"),
+    LIST_ROW("setup.allow", setup_allow, setup_allow_count, check_command,
+             "a command line without line breaks", NULL,
+             "set-up commands that a repository's own file .sandbox-mcp.json may ask for"),
     U32_ROW("run.stallMinutes", stall_minutes, 1, 1440, 30, "SANDBOX_MCP_RUN_STALL_MINUTES",
             "time without any sign of progress after which a run counts as stalled"),
     BOOL_ROW("web.enabled", web_enabled, 1, "SANDBOX_MCP_WEB_ENABLED",

@@ -43,9 +43,26 @@ struct config {
     uint32_t memory_mib;
     uint32_t processes;
     uint32_t disk_mib;
+    uint32_t tmp_mib;
+    uint32_t open_files;
+    uint32_t cpu_weight;
+    uint32_t output_mib;
+    uint32_t free_memory_mib;
+    uint32_t free_disk_mib;
+    uint32_t memory_pressure_percent;
     uint32_t max_queued_runs;
     char **local_repositories; /* absolute, ~ expanded */
     size_t local_repository_count;
+    char *sandbox_backend;
+    bool sandbox_allow_none;
+    char **sandbox_require;
+    size_t sandbox_require_count;
+    char **sandbox_environment; /* "NAME=value" */
+    size_t sandbox_environment_count;
+    char **sandbox_folders; /* "HOST-PATH:PATH-INSIDE" */
+    size_t sandbox_folder_count;
+    char **sandbox_caches; /* "npm" or "npm=/path" */
+    size_t sandbox_cache_count;
     char *sandbox_bwrap;    /* program; found on PATH when it has no slash */
     char *sandbox_init;     /* "" : beside the daemon's own program */
     uint32_t host_uid_base; /* first of the host uids given to sessions when started as root */
@@ -53,6 +70,9 @@ struct config {
     char *agent_opencode; /* "" : data/agents/opencode/bin/opencode, then PATH */
     uint32_t agent_start_seconds;
     uint32_t clone_minutes;
+    uint32_t setup_minutes;
+    char **setup_allow;
+    size_t setup_allow_count;
     uint32_t stall_minutes; /* no sign of progress: stalled */
     char *web_listen;       /* "127.0.0.1" */
     bool web_enabled;

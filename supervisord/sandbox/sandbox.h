@@ -14,12 +14,16 @@
 
 #include "common/buf.h"
 #include "common/error.h"
+#include "sandbox/layer.h"
 #include "sandbox/spec.h"
 
 struct sandbox;
 
 struct sandbox_options {
-    const char *backend;       /* "bwrap" */
+    const char *backend;       /* "bwrap", or "none" */
+    bool allow_none;           /* else the backend none is refused */
+    uint32_t required;         /* bits 1 << enum sandbox_layer: without one of them a sandbox is
+                                  refused (ERR_DENIED, to on_ready) */
     const char *bwrap;         /* program name or path */
     const char *init_path;     /* sandbox-init, static */
     uint32_t start_timeout_ms; /* how long bubblewrap may take until init answers */
@@ -37,6 +41,8 @@ struct sandbox_end {
     char text[200];     /* what the tool said last on stderr, escaped */
 };
 
+enum sandbox_limit { SANDBOX_LIMIT_MEMORY, SANDBOX_LIMIT_PROCESSES };
+
 struct sandbox_callbacks {
     /* READY with the sandbox up (ERR NULL), or it could not be started: ERR says why, with what to
      * install or enable in the text. After a failure the sandbox is over; call sandbox_close. Runs
@@ -44,6 +50,9 @@ struct sandbox_callbacks {
     void (*on_ready)(void *data, const struct error *err);
     /* Once, after on_ready succeeded, when every process inside is gone. */
     void (*on_end)(void *data, const struct sandbox_end *end);
+    /* May be NULL. The kernel held a limit: TIMES so far it killed a process for memory, or refused
+     * to make one. Between ready and end; not more often than twice a second. */
+    void (*on_limit)(void *data, enum sandbox_limit limit, uint64_t times);
     void *data;
 };
 
@@ -135,7 +144,10 @@ void sandbox_end_input(struct sandbox *sandbox, uint32_t process_id);
 int sandbox_attach(struct sandbox *sandbox, uint32_t process_id, sandbox_spawn_cb done, void *data,
                    struct error *err);
 
-/* Which layers are really in force here: "user, pid, net, … namespaces; seccomp; uid 100001; memory
+/* Bits 1 << enum sandbox_layer: what is really in force, looked up when it became ready; 0 before.
+ */
+uint32_t sandbox_layers(const struct sandbox *sandbox);
+/* The same in words: "user, pid, net, … namespaces; seccomp; uid 100001; memory
  * by cgroup v1 …". */
 void sandbox_describe(const struct sandbox *sandbox, struct buf *out);
 

@@ -13,6 +13,12 @@ void sandbox_spec_finish(struct sandbox_spec *spec)
         free(spec->mounts[i].source);
         free(spec->mounts[i].target);
     }
+    for (size_t i = 0; i < spec->overlay_count; i++) {
+        free(spec->overlays[i].lower);
+        free(spec->overlays[i].upper);
+        free(spec->overlays[i].work);
+        free(spec->overlays[i].target);
+    }
     for (size_t i = 0; i < spec->file_count; i++) {
         free(spec->files[i].target);
         free(spec->files[i].data);
@@ -31,6 +37,15 @@ void sandbox_spec_add_mount(struct sandbox_spec *spec, const char *source, const
     BUG_ON(spec->mount_count == ARRAY_LEN(spec->mounts));
     spec->mounts[spec->mount_count++] =
         (struct sandbox_mount){ mem_strdup(source), mem_strdup(target), access };
+}
+
+void sandbox_spec_add_overlay(struct sandbox_spec *spec, const char *lower, const char *upper,
+                              const char *work, const char *target)
+{
+    BUG_ON(spec->overlay_count == ARRAY_LEN(spec->overlays));
+    spec->overlays[spec->overlay_count++] =
+        (struct sandbox_overlay){ mem_strdup(lower), mem_strdup(upper), mem_strdup(work),
+                                  mem_strdup(target) };
 }
 
 void sandbox_spec_add_file(struct sandbox_spec *spec, const char *target, const void *data,

@@ -12,6 +12,7 @@
 #define SANDBOX_HOME "/home/agent"
 #define SANDBOX_MOUNTS_MAX 32
 #define SANDBOX_FILES_MAX 32
+#define SANDBOX_OVERLAYS_MAX 8
 
 enum sandbox_access { SANDBOX_READ_ONLY, SANDBOX_READ_WRITE };
 
@@ -32,9 +33,19 @@ struct sandbox_file {
     uint32_t mode;
 };
 
+/* A folder whose lower part is shared and never changes, while what is written goes to a folder of
+ * the session's own. UPPER and WORK belong to the sandbox's uid and lie on one file system. */
+struct sandbox_overlay {
+    char *lower;
+    char *upper;
+    char *work;
+    char *target;
+};
+
 struct sandbox_limits {
     uint64_t memory_bytes;
     uint32_t processes;
+    uint32_t cpu_weight; /* 1 to 10000; 0: as everybody (100) */
     uint32_t open_files;
     uint64_t file_size_bytes; /* 0: none */
     uint64_t tmp_bytes;       /* size of /tmp */
@@ -49,6 +60,8 @@ struct sandbox_spec {
     char *hostname;
     struct sandbox_mount mounts[SANDBOX_MOUNTS_MAX];
     size_t mount_count;
+    struct sandbox_overlay overlays[SANDBOX_OVERLAYS_MAX];
+    size_t overlay_count;
     struct sandbox_file files[SANDBOX_FILES_MAX];
     size_t file_count;
     char *frozen_dirs[8]; /* folders made on fresh tmpfs, filled from files[], then made read-only
@@ -63,6 +76,8 @@ void sandbox_spec_init(struct sandbox_spec *spec);
 void sandbox_spec_finish(struct sandbox_spec *spec);
 void sandbox_spec_add_mount(struct sandbox_spec *spec, const char *source, const char *target,
                             enum sandbox_access access);
+void sandbox_spec_add_overlay(struct sandbox_spec *spec, const char *lower, const char *upper,
+                              const char *work, const char *target);
 void sandbox_spec_add_file(struct sandbox_spec *spec, const char *target, const void *data,
                            size_t len, uint32_t mode);
 void sandbox_spec_add_frozen_dir(struct sandbox_spec *spec, const char *target);

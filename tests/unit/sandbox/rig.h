@@ -154,7 +154,8 @@ static inline void rig_on_end(void *data, const struct sandbox_end *end)
 
 static inline struct sandbox_callbacks rig_callbacks(struct rig *rig)
 {
-    return (struct sandbox_callbacks){ rig_on_ready, rig_on_end, rig };
+    return (
+        struct sandbox_callbacks){ .on_ready = rig_on_ready, .on_end = rig_on_end, .data = rig };
 }
 
 /* Starts and waits for the verdict, which is in rig->error. */
