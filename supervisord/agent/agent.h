@@ -37,6 +37,11 @@ struct agent_host {
                  void (*done)(void *context, const struct agent_process *process,
                               const struct error *err),
                  void *context, struct error *err);
+    /* The streams again of a process that an earlier supervisor started. */
+    int (*attach)(void *data, uint32_t process_id,
+                  void (*done)(void *context, const struct agent_process *process,
+                               const struct error *err),
+                  void *context, struct error *err);
     int (*wait)(void *data, uint32_t process_id,
                 void (*done)(void *context, int code, int signal, const struct error *err),
                 void *context, struct error *err);
@@ -48,12 +53,17 @@ struct agent_host {
 
 struct agent_callbacks {
     /* Once: ready for prompts (ERR NULL), or the agent could not be started; FAILURE_CODE is then
-     * agent_not_found, agent_not_ready, agent_crashed, agent_unsupported. */
+     * agent_not_found, agent_not_ready, agent_crashed, agent_unsupported. After a resume that found
+     * its prompt: what happened meanwhile has been told. */
     void (*on_ready)(void *data, const char *failure_code, const struct error *err);
+    /* The process that a resume will need to know has been started. */
+    void (*on_process)(void *data, uint32_t process_id);
+    /* The prompt is about to be sent, under this id. False: it could not be recorded, so it is not
+     * sent. */
+    bool (*on_sending)(void *data, const char *conversation, const char *prompt_id);
     void (*on_event)(void *data, const struct agent_event *event);
-    /* The agent took the prompt up (PROMPT_ID: its id, "" if it has none; CONVERSATION: its id of
-     * the conversation). Until then its fate is unknown. */
-    void (*on_prompt_taken)(void *data, const char *conversation, const char *prompt_id);
+    /* The agent took the prompt up. Until then its fate is unknown. */
+    void (*on_prompt_taken)(void *data);
     /* Once per prompt. */
     void (*on_end)(void *data, const struct agent_end *end);
     void *data;
@@ -70,6 +80,7 @@ struct agent_provider {
 struct agent_options {
     const char *id;           /* run id, for log lines */
     const char *token;        /* the run's worthless token: what the agent takes for its API key */
+    const char *password;     /* of the agent's own server, the same at a resume */
     const char *model;        /* "anthropic/claude-sonnet-4-5" */
     const char *directory;    /* absolute, inside: where the work is */
     const char *home;         /* "/home/agent" */
@@ -81,6 +92,16 @@ struct agent_options {
                                   end; NULL: none */
     uint64_t start_timeout_ms; /* 0: the driver's own */
     const struct clock *clock;
+};
+
+/* What is known of an agent that an earlier supervisor started. */
+struct agent_resume {
+    uint32_t process_id;
+    const char *prompt_id; /* of the prompt under way; NULL: none was sent */
+    const char *text;      /* that prompt */
+    uint64_t sent_ms;      /* when, wall clock, or earlier */
+    bool taken;            /* on_prompt_taken was called for it */
+    const char *output; /* the end of what the agent said until then, as far as it was recorded */
 };
 
 /* Files the driver wants in the sandbox before it starts (read-only), and programs of the host. */
@@ -107,6 +128,12 @@ struct agent_driver {
     int (*start)(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
                  const struct agent_options *options, const struct agent_callbacks *callbacks,
                  struct error *err);
+    /* The same for an agent that runs already: on_ready, and if a prompt was under way what start
+     * and prompt would have told of it from here on. Events told before may be told again, with the
+     * same key. */
+    int (*resume)(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                  const struct agent_options *options, const struct agent_resume *resume,
+                  const struct agent_callbacks *callbacks, struct error *err);
     /* One prompt at a time. on_prompt_taken, events, on_end follow. */
     int (*prompt)(struct agent *agent, const char *text, struct error *err);
     /* Answers a permission request (answer "once", "always", "reject" or "reject: why") or a

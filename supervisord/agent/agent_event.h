@@ -37,6 +37,8 @@ struct agent_event {
     const char *text;
     const char *data;       /* compact JSON object, or NULL */
     const char *request_id; /* or NULL */
+    const char *key; /* of what is told once and for all: the agent's own name for it, the same
+                        when it is told again after a resume; NULL: none */
     struct agent_usage usage;
 };
 

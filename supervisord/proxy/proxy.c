@@ -151,8 +151,8 @@ static void mark_granted(struct run *run, const struct proxy_grant *grant)
     }
 }
 
-int proxy_grant_run(struct proxy *proxy, const struct proxy_grant *grant,
-                    char token[PROXY_TOKEN_SIZE], struct error *err)
+static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
+                     const struct token_hash *hash, struct error *err)
 {
     struct run *run;
 
@@ -169,11 +169,31 @@ int proxy_grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->grant.granted = run->granted;
     list_init(&run->conns);
     mark_granted(run, grant);
-    token_make(token, &run->grant.token);
+    run->grant.token = *hash;
     run->open = 1;
     proxy->open++;
     list_append(&proxy->runs, &run->link);
     return 0;
+}
+
+int proxy_grant_run(struct proxy *proxy, const struct proxy_grant *grant,
+                    char token[PROXY_TOKEN_SIZE], uint8_t hash[PROXY_TOKEN_HASH_SIZE],
+                    struct error *err)
+{
+    struct token_hash made;
+
+    token_make(token, &made);
+    memcpy(hash, made.bytes, sizeof(made.bytes));
+    return grant_run(proxy, grant, &made, err);
+}
+
+int proxy_restore_run(struct proxy *proxy, const struct proxy_grant *grant,
+                      const uint8_t hash[PROXY_TOKEN_HASH_SIZE], struct error *err)
+{
+    struct token_hash known;
+
+    memcpy(known.bytes, hash, sizeof(known.bytes));
+    return grant_run(proxy, grant, &known, err);
 }
 
 static void on_accept(void *data, int fd)

@@ -16,6 +16,7 @@
 
 struct proxy;
 
+#define PROXY_TOKEN_HASH_SIZE 32
 #define PROXY_TOKEN_SIZE 48 /* "sbx_" + 43 characters of base64url (256 bits) + NUL */
 
 /* One upstream; copied by proxy_start. Strings as in configuration (config.h); the roof maps one
@@ -73,10 +74,14 @@ struct proxy_grant {
     const char *const *services; /* names this run may use; NULL: all that are configured */
     size_t service_count;
 };
-/* Makes a run's token and writes it to TOKEN. The proxy keeps its hash only. ERR_CONFLICT if the
- * run has one. */
+/* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
+ * HASH. ERR_CONFLICT if the run has one. */
 int proxy_grant_run(struct proxy *proxy, const struct proxy_grant *grant,
-                    char token[PROXY_TOKEN_SIZE], struct error *err);
+                    char token[PROXY_TOKEN_SIZE], uint8_t hash[PROXY_TOKEN_HASH_SIZE],
+                    struct error *err);
+/* After a restart: the grant again for a token that was given out before, known by its hash. */
+int proxy_restore_run(struct proxy *proxy, const struct proxy_grant *grant,
+                      const uint8_t hash[PROXY_TOKEN_HASH_SIZE], struct error *err);
 /* Serves the run on LISTEN_FD (taken; also closed on failure). */
 int proxy_attach(struct proxy *proxy, const char *run_id, int listen_fd, struct error *err);
 /* Forgets the token and cuts the run's connections and streams at once. Unknown runs are ignored.

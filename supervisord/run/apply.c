@@ -102,6 +102,7 @@ static void stamp(struct run_record *record, enum run_state state, enum run_even
     if (record->outcome == RUN_OUTCOME_NONE)
         record->outcome = run_outcome_of_event(event);
     if (event == RUN_EV_ADMITTED) {
+        record->agent_process = 0;
         record->started_ms = now;
         record->deadline_ms = now + record->timeout_ms;
     }
@@ -144,6 +145,12 @@ static int write_change(struct run *run, const struct run_rule *rule, struct err
     }
     event_record_finish(&note);
     return rc;
+}
+
+int run_save(struct run *run, struct error *err)
+{
+    run->record.updated_ms = clock_wall_ms(run->runs->clock);
+    return store_run_update(run->runs->store, &run->record, &run->session, NULL, err);
 }
 
 static int apply_now(struct run *run, const struct run_rule *rule)

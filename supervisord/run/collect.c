@@ -202,7 +202,8 @@ static void run_step(struct run *run)
 
 void step_collect(struct run *run)
 {
-    if (run->collect != NULL)
+    /* While it is being taken up again, adopt.c comes back here. */
+    if (run->collect != NULL || run->adopting)
         return;
     uv_timer_stop(&run->watch);
     run->collect = NEW(struct collect);

@@ -198,6 +198,7 @@ static void on_exit_status(void *data, const struct sandbox_exit *status, const 
             command->exited = true;
             command->result.code = status->code;
             command->result.signal = status->signal;
+            sandbox_forget(command->sandbox, command->process);
             finish_if_done(command);
             if (!command->over)
                 uv_timer_start(&command->timer, on_timer, 500, 0);

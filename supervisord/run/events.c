@@ -33,6 +33,12 @@ static char *cut_text(const char *text)
 
 void events_note(struct run *run, enum run_note kind, const char *text, const char *data)
 {
+    events_note_as(run, kind, text, data, NULL);
+}
+
+void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
+                    const char *key)
+{
     struct event_record note;
     struct error err = ERROR_INIT;
 
@@ -44,6 +50,7 @@ void events_note(struct run *run, enum run_note kind, const char *text, const ch
     note.text = cut_text(text);
     if (data != NULL && strlen(data) <= NOTE_DATA_MAX)
         record_set(&note.data, data);
+    record_set(&note.key, key);
     if (store_event_append(run->runs->store, &run->record.id, &note, &err) == 0) {
         run->record.last_event = note.number;
         events_wake(run->runs, &run->record.id);

@@ -18,6 +18,10 @@
 
 struct collect; /* collect.c: evidence being taken */
 struct clone;   /* clone.c: code coming in */
+struct told;    /* told.c: what an earlier supervisor heard */
+
+/* In a record's prompt_id: sent, by an agent that gives prompts no ids. */
+#define PROMPT_WITHOUT_ID "-"
 
 /* A run that has not ended. Its record is what is on disk; it is changed only together with the
  * disk. */
@@ -36,6 +40,9 @@ struct run {
     bool agent_closing;
     bool sandbox_closing;
     bool agent_done;         /* on_end has been called for the prompt */
+    bool prompt_sent;        /* by us, or about to be */
+    bool adopting;           /* its sandbox is being taken up again */
+    struct told *told;       /* NULL: nothing */
     struct command *command; /* the one git command under way */
     struct clone *clone;
     struct collect *collect;
@@ -109,6 +116,8 @@ void runs_try_again_soon(struct runs *runs);
 /* Notes why, then applies RUN_EV_STEP_FAILED. The first error wins. */
 void run_fail(struct run *run, const char *code, const char *message, const char *hint,
               bool retryable);
+/* Writes the record and the session's without an event. */
+int run_save(struct run *run, struct error *err);
 void run_note_error(struct run *run, const char *code, const char *message, const char *hint,
                     bool retryable);
 
@@ -116,6 +125,9 @@ void run_note_error(struct run *run, const char *code, const char *message, cons
 /* Appends an event to the run's log (batched) and wakes subscribers. TEXT is cut to 16 KiB, DATA to
  * 64 KiB (dropped if longer). */
 void events_note(struct run *run, enum run_note kind, const char *text, const char *data);
+/* With the agent's own name for what is told, or NULL. */
+void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
+                    const char *key);
 void events_wake(struct runs *runs, const struct id *run);
 void events_pump(struct runs *runs);
 void events_drop_all(struct runs *runs); /* ends every subscription without a callback */
@@ -138,6 +150,19 @@ void step_abort_and_collect(struct run *run);
 void collect_free(struct run *run);
 void step_stop(struct run *run);
 void step_finish(struct run *run);
+/* driver.c */
+struct driver_setup {
+    struct agent_options options;
+    struct agent_provider *providers;
+    char *directory;
+    char password[2 * 16 + 1];
+};
+void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token);
+void driver_setup_finish(struct driver_setup *setup, const struct run *run);
+/* Takes up the agent of a run that outlived a supervisor. What it had told is known by run->told.
+ */
+int driver_resume(struct run *run, struct error *err);
+
 /* Where the repository lies inside: heap string. */
 char *run_directory(const struct run *run);
 void run_touch(struct run *run);
@@ -148,7 +173,21 @@ void exec_cut_all(struct run *run);
 /* request.c */
 const struct run_model_service *request_model_service(const struct runs *runs, const char *model);
 
-/* recover.c */
+/* told.c: the keys of a run's stored events, and the end of what its agent said. NULL knows
+ * nothing. */
+struct told *told_load(struct store *store, const struct id *run);
+void told_free(struct told *told);
+bool told_has(const struct told *told, const char *key);
+const char *told_output(const struct told *told);
+
+/* adopt.c: takes up the sandbox of a run that was under way. -1: nothing lives there. */
+int adopt_begin(struct run *run, struct error *err);
+
+/* steps.c */
+void step_on_sandbox_end(void *data, const struct sandbox_end *end);
+
+/* recover.c: nothing of the run lives any more. */
+void recover_lost(struct run *run);
 int recover_all(struct runs *runs, struct error *err);
 
 #endif

@@ -30,6 +30,26 @@ static bool add_found(void *data, const struct run_record *record)
     return true;
 }
 
+void recover_lost(struct run *run)
+{
+    if (run_state_repeatable((enum run_state)run->record.state)) {
+        run_apply(run, RUN_EV_LOST_EARLY);
+        return;
+    }
+    if (run->record.outcome == RUN_OUTCOME_NONE)
+        run_note_error(run, "interrupted",
+                       "its sandbox ended while no supervisor ran, in the midst of the work",
+                       "its files are kept: continue the session with a new run", true);
+    run_apply(run, RUN_EV_LOST);
+}
+
+/* From the clone on a sandbox has all that it needs, and the record knows its token. */
+static bool may_be_adopted(const struct run *run)
+{
+    return run->driver != NULL && run->record.state >= RUN_CLONE &&
+           run->record.state <= RUN_COLLECTING;
+}
+
 static void settle(struct run *run)
 {
     uint64_t last = store_event_last(run->runs->store, &run->record.id);
@@ -37,6 +57,8 @@ static void settle(struct run *run)
 
     if (last > run->record.last_event)
         run->record.last_event = last;
+    if (may_be_adopted(run) && adopt_begin(run, &err) == 0)
+        return;
     if (run->record.state != RUN_QUEUED &&
         sandbox_kill_leftover(run->runtime_dir, LEFTOVER_WAIT_MS, &err) < 0)
         log_error(run->record.id.text, "its old sandbox can't be ended: %s", err.text);
@@ -46,14 +68,7 @@ static void settle(struct run *run)
         run_fail(run, "agent_unknown", "this version doesn't know the run's agent", "", false);
         return;
     }
-    if (run_state_repeatable((enum run_state)run->record.state)) {
-        run_apply(run, RUN_EV_LOST_EARLY);
-        return;
-    }
-    if (run->record.outcome == RUN_OUTCOME_NONE)
-        run_note_error(run, "interrupted", "the supervisor ended while the agent was at work",
-                       "its work is kept: continue the session with a new run", true);
-    run_apply(run, RUN_EV_LOST);
+    recover_lost(run);
 }
 
 int recover_all(struct runs *runs, struct error *err)

@@ -35,6 +35,7 @@ static void run_free(void *data)
     session_record_finish(&run->session);
     workspace_layout_finish(&run->layout);
     free(run->runtime_dir);
+    told_free(run->told);
     free(run->current_step);
     free(run->open_request);
     free(run->open_request_id);

@@ -1,4 +1,4 @@
-/* steps.c: what the rules start on the way in: sandbox, agent, prompt. */
+/* steps.c: what the rules start first: the sandbox and what lies in it. */
 #include "run/internal.h"
 
 #include <fcntl.h>
@@ -8,11 +8,8 @@
 
 #include "common/base64.h"
 #include "common/fd.h"
-#include "common/json_write.h"
 #include "common/paths.h"
 #include "common/str.h"
-
-#define REQUEST_MAX (512u << 10)
 
 void run_touch(struct run *run)
 {
@@ -137,53 +134,6 @@ static int add_local_source(struct run *run, struct sandbox_spec *spec, struct e
     return 0;
 }
 
-struct agent_setup {
-    struct agent_options options;
-    struct agent_provider *providers;
-    char *directory;
-};
-
-static void agent_setup_init(struct agent_setup *setup, struct run *run, const char *token)
-{
-    const struct runs_options *options = &run->runs->options;
-
-    setup->providers = mem_new_zero(options->model_service_count + 1, sizeof(*setup->providers));
-    for (size_t i = 0; i < options->model_service_count; i++) {
-        const struct run_model_service *service = &options->model_services[i];
-
-        setup->providers[i] = (struct agent_provider){
-            .name = service->name,
-            .npm = service->npm,
-            .base_url = mem_printf("http://127.0.0.1:%d/proxy/%s%s", RUN_PROXY_PORT, service->name,
-                                   service->path),
-            .models = service->models,
-            .model_count = service->model_count,
-        };
-    }
-    setup->directory = run_directory(run);
-    setup->options = (struct agent_options){
-        .id = run->record.id.text,
-        .token = token,
-        .model = run->record.model,
-        .directory = setup->directory,
-        .home = SANDBOX_HOME,
-        .conversation = run->session.agent_session,
-        .title = run->record.title,
-        .providers = setup->providers,
-        .provider_count = options->model_service_count,
-        .start_timeout_ms = (uint64_t)options->agent_start_seconds * 1000,
-        .clock = run->runs->clock,
-    };
-}
-
-static void agent_setup_finish(struct agent_setup *setup, const struct run *run)
-{
-    for (size_t i = 0; i < run->runs->options.model_service_count; i++)
-        free((void *)(uintptr_t)setup->providers[i].base_url);
-    free(setup->providers);
-    free(setup->directory);
-}
-
 static int add_agent(struct run *run, struct sandbox_spec *spec, const char *token,
                      struct error *err)
 {
@@ -194,15 +144,15 @@ static int add_agent(struct run *run, struct sandbox_spec *spec, const char *tok
     const struct runs_options *options = &run->runs->options;
     AUTO_FREE
     char *program = NULL;
-    struct agent_setup setup;
+    struct driver_setup setup;
     int rc;
 
     if (run->driver->locate != NULL &&
         run->driver->locate(options->agent_opencode, options->data_dir, &program, err) < 0)
         return -1;
-    agent_setup_init(&setup, run, token);
+    driver_setup_init(&setup, run, token);
     rc = run->driver->prepare(&setup.options, program, &files, err);
-    agent_setup_finish(&setup, run);
+    driver_setup_finish(&setup, run);
     return rc;
 }
 
@@ -253,7 +203,7 @@ static void on_sandbox_ready(void *data, const struct error *err)
         run_fail(run, "sandbox_failed", local.text, "see the supervisor's log", true);
 }
 
-static void on_sandbox_end(void *data, const struct sandbox_end *end)
+void step_on_sandbox_end(void *data, const struct sandbox_end *end)
 {
     struct run *run = data;
 
@@ -291,7 +241,7 @@ static void on_sandbox_end(void *data, const struct sandbox_end *end)
 static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct error *err)
 {
     struct sandbox_callbacks callbacks = { .on_ready = on_sandbox_ready,
-                                           .on_end = on_sandbox_end,
+                                           .on_end = step_on_sandbox_end,
                                            .data = run };
     struct runs *runs = run->runs;
     struct proxy_grant grant = { .run_id = run->record.id.text };
@@ -303,7 +253,7 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
     spec->hostname = mem_strdup("sandbox");
     spec->limits = runs->options.limits;
     proxy_revoke(runs->proxy, run->record.id.text);
-    if (proxy_grant_run(runs->proxy, &grant, token, err) < 0)
+    if (proxy_grant_run(runs->proxy, &grant, token, run->record.token_hash, err) < 0)
         return -1;
     sandbox_spec_add_mount(spec, run->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, run->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);
@@ -337,315 +287,4 @@ void step_start_sandbox(struct run *run)
                      ? "install the agent; sandboxctl doctor shows where it is looked for"
                      : sandbox_hint(&err),
                  true);
-}
-
-/* Agent
- * ---------------------------------------------------------------------------------------------------------
- */
-
-/* One answer of the sandbox on its way to the driver: the types of the two floors meet here only.
- */
-struct relay {
-    void (*spawned)(void *context, const struct agent_process *process, const struct error *err);
-    void (*ended)(void *context, int code, int signal, const struct error *err);
-    void *context;
-};
-
-static void relay_spawned(void *data, const struct sandbox_process *process,
-                          const struct error *err)
-{
-    struct relay *relay = data;
-    struct agent_process copy = { 0, -1, -1, -1 };
-
-    if (process != NULL)
-        copy = (struct agent_process){ process->id, process->stdin_fd, process->stdout_fd,
-                                       process->stderr_fd };
-    relay->spawned(relay->context, err == NULL ? &copy : NULL, err);
-    free(relay);
-}
-
-static int host_spawn(void *data, const struct agent_command *command,
-                      void (*done)(void *, const struct agent_process *, const struct error *),
-                      void *context, struct error *err)
-{
-    struct run *run = data;
-    struct sandbox_command wanted = { .argv = command->argv,
-                                      .env = command->env,
-                                      .cwd = command->cwd,
-                                      .stdin_mode = command->stdin_pipe ? SANDBOX_STDIN_PIPE
-                                                                        : SANDBOX_STDIN_NULL };
-    struct relay *relay = NEW(struct relay);
-
-    relay->spawned = done;
-    relay->context = context;
-    if (sandbox_spawn(run->sandbox, &wanted, relay_spawned, relay, err) == 0)
-        return 0;
-    free(relay);
-    return -1;
-}
-
-static void relay_ended(void *data, const struct sandbox_exit *status, const struct error *err)
-{
-    struct relay *relay = data;
-
-    relay->ended(relay->context, status != NULL ? status->code : -1,
-                 status != NULL ? status->signal : 0, err);
-    free(relay);
-}
-
-static int host_wait(void *data, uint32_t process_id,
-                     void (*done)(void *, int, int, const struct error *), void *context,
-                     struct error *err)
-{
-    struct run *run = data;
-    struct relay *relay = NEW(struct relay);
-
-    relay->ended = done;
-    relay->context = context;
-    if (sandbox_wait(run->sandbox, process_id, relay_ended, relay, err) == 0)
-        return 0;
-    free(relay);
-    return -1;
-}
-
-static int host_connect(void *data, uint16_t port, void (*done)(void *, int, const struct error *),
-                        void *context, struct error *err)
-{
-    struct run *run = data;
-
-    return sandbox_connect(run->sandbox, port, done, context, err);
-}
-
-static void host_signal(void *data, uint32_t process_id, int signal)
-{
-    struct run *run = data;
-
-    if (run->sandbox != NULL && !run->sandbox_over)
-        sandbox_signal(run->sandbox, process_id, signal);
-}
-
-static void on_agent_ready(void *data, const char *failure_code, const struct error *err)
-{
-    struct run *run = data;
-
-    if (err != NULL)
-        run_fail(run, failure_code, err->text,
-                 "the run's log has the agent's own words: sandboxctl logs", true);
-    else
-        run_apply(run, RUN_EV_AGENT_READY);
-}
-
-static void set_text(char **slot, const char *text)
-{
-    free(*slot);
-    *slot = mem_strdup(text);
-}
-
-static void forget_request(struct run *run)
-{
-    free(STEAL(run->open_request));
-    free(STEAL(run->open_request_id));
-}
-
-/* A request as run views and events show it: what the driver's data holds comes last. */
-static void write_request(struct buf *out, const struct agent_event *event, enum run_note kind)
-{
-    struct json_writer writer;
-
-    json_write_init(&writer, out);
-    json_write_object(&writer);
-    json_member_string(&writer, "requestId", event->request_id);
-    json_member_string(&writer, "kind", kind == RUN_NOTE_QUESTION ? "question" : "permission");
-    json_member_string(&writer, "text", event->text);
-    if (event->data != NULL && !str_equal(event->data, "{}"))
-        buf_printf(out, ",%s", event->data + 1); /* its end is ours */
-    else
-        json_write_object_end(&writer);
-}
-
-static void on_request(struct run *run, const struct agent_event *event, enum run_note kind)
-{
-    AUTO_BUF struct buf request = BUF_INIT(REQUEST_MAX);
-
-    write_request(&request, event, kind);
-    set_text(&run->open_request, request.failed ? "{}" : buf_text(&request));
-    set_text(&run->open_request_id, event->request_id);
-    events_note(run, kind, event->text, run->open_request);
-    run_apply(run, RUN_EV_ASKED);
-}
-
-static void take_usage(struct run *run, const struct agent_usage *usage)
-{
-    struct run_usage_record *to = &run->record.usage;
-
-    to->input_tokens = usage->input_tokens;
-    to->output_tokens = usage->output_tokens;
-    to->cache_read_tokens = usage->cache_read_tokens;
-    to->cache_write_tokens = usage->cache_write_tokens;
-    to->cost_microdollars = usage->cost_microdollars;
-}
-
-static void on_agent_event(void *data, const struct agent_event *event)
-{
-    struct run *run = data;
-
-    run_touch(run);
-    switch (event->kind) {
-    case AGENT_EVENT_ALIVE:
-    case AGENT_EVENT_RUNNING:
-    case AGENT_EVENT_TITLE:
-        break;
-    case AGENT_EVENT_TEXT:
-        events_note(run, RUN_NOTE_TEXT, event->text, event->data);
-        break;
-    case AGENT_EVENT_REASONING:
-        events_note(run, RUN_NOTE_REASONING, event->text, event->data);
-        break;
-    case AGENT_EVENT_TOOL_START:
-        set_text(&run->current_step, event->text);
-        break;
-    case AGENT_EVENT_TOOL:
-        set_text(&run->current_step, event->text);
-        events_note(run, RUN_NOTE_TOOL, event->text, event->data);
-        break;
-    case AGENT_EVENT_TODO:
-        events_note(run, RUN_NOTE_TODO, event->text, event->data);
-        break;
-    case AGENT_EVENT_PERMISSION:
-        on_request(run, event, RUN_NOTE_PERMISSION);
-        break;
-    case AGENT_EVENT_QUESTION:
-        on_request(run, event, RUN_NOTE_QUESTION);
-        break;
-    case AGENT_EVENT_ANSWERED:
-        if (str_equal(run->open_request_id, event->request_id)) {
-            forget_request(run);
-            run_apply(run, RUN_EV_ANSWERED);
-        }
-        break;
-    case AGENT_EVENT_RETRY:
-        events_note(run, RUN_NOTE_RETRY, event->text, event->data);
-        break;
-    case AGENT_EVENT_USAGE:
-        take_usage(run, &event->usage);
-        break;
-    case AGENT_EVENT_LOG:
-        events_note(run, RUN_NOTE_LOG, event->text, event->data);
-        break;
-    }
-}
-
-static void on_prompt_taken(void *data, const char *conversation, const char *prompt_id)
-{
-    struct run *run = data;
-
-    record_set(&run->session.agent_session, conversation);
-    record_set(&run->session.agent, run->record.agent);
-    record_set(&run->record.prompt_id, prompt_id);
-    run_apply(run, RUN_EV_PROMPT_TAKEN);
-}
-
-static void take_end(struct run *run, const struct agent_end *end)
-{
-    size_t len = strlen(end->output);
-    AUTO_FREE
-    char *output = mem_strndup(
-        end->output, len > RUN_OUTPUT_MAX ? str_utf8_cut(end->output, RUN_OUTPUT_MAX) : len);
-
-    record_set(&run->record.output, output);
-    record_set(&run->record.evidence.finish_reason, end->finish_reason);
-    if (end->usage_known)
-        take_usage(run, &end->usage);
-    if (end->kind == AGENT_END_INCOMPLETE)
-        record_set(&run->record.verdict, "incomplete");
-}
-
-static void on_agent_end(void *data, const struct agent_end *end)
-{
-    struct run *run = data;
-
-    run->agent_done = true;
-    forget_request(run);
-    uv_timer_stop(&run->watch);
-    take_end(run, end);
-    if (run->record.state == RUN_COLLECTING) {
-        /* It was asked to stop; what it did is looked at now. */
-        step_collect(run);
-        return;
-    }
-    switch (end->kind) {
-    case AGENT_END_DONE:
-    case AGENT_END_INCOMPLETE:
-        run_apply(run, RUN_EV_AGENT_DONE);
-        break;
-    case AGENT_END_ABORTED:
-        run_fail(run, "agent_error", "the agent stopped by itself before it was done", "", true);
-        break;
-    case AGENT_END_FAILED:
-        run_fail(run, end->error_code[0] != '\0' ? end->error_code : "agent_error", end->message,
-                 end->hint, end->retryable);
-        break;
-    }
-}
-
-void step_start_agent(struct run *run)
-{
-    const struct agent_host host = { .data = run,
-                                     .spawn = host_spawn,
-                                     .wait = host_wait,
-                                     .connect = host_connect,
-                                     .signal = host_signal };
-    const struct agent_callbacks callbacks = { .on_ready = on_agent_ready,
-                                               .on_event = on_agent_event,
-                                               .on_prompt_taken = on_prompt_taken,
-                                               .on_end = on_agent_end,
-                                               .data = run };
-    struct agent_setup setup;
-    struct error err = ERROR_INIT;
-    int rc;
-
-    /* The driver keeps the token only in the configuration file that it placed before. */
-    agent_setup_init(&setup, run, "");
-    rc = run->driver->start(&run->agent, run->runs->loop, &host, &setup.options, &callbacks, &err);
-    agent_setup_finish(&setup, run);
-    if (rc < 0)
-        run_fail(run, "agent_not_ready", err.text,
-                 "the run's log has the agent's own words: sandboxctl logs", true);
-}
-
-static void on_watch(uv_timer_t *timer)
-{
-    struct run *run = timer->data;
-    uint64_t limit = (uint64_t)run->runs->options.stall_minutes * 60000;
-    uint64_t silent = clock_mono_ms(run->runs->clock) - run->active_mono_ms;
-    AUTO_FREE
-    char *message = NULL;
-
-    if (silent < limit) {
-        uv_timer_start(&run->watch, on_watch, limit - silent, 0);
-        return;
-    }
-    if (run->record.state == RUN_WAITING) /* its silence is ours, until the answer */
-        uv_timer_start(&run->watch, on_watch, limit, 0);
-    if (run->record.state != RUN_PROMPT && run->record.state != RUN_WORKING)
-        return;
-    message = mem_printf("no sign of life from the agent or its model for %u minutes",
-                         run->runs->options.stall_minutes);
-    run->driver->abort(run->agent);
-    run_fail(run, "agent_stalled", message, "continue the session with a new run", true);
-}
-
-void step_prompt(struct run *run)
-{
-    struct error err = ERROR_INIT;
-
-    run_touch(run);
-    run->agent_done = false;
-    if (run->runs->options.stall_minutes > 0)
-        uv_timer_start(&run->watch, on_watch, (uint64_t)run->runs->options.stall_minutes * 60000,
-                       0);
-    if (run->driver->prompt(run->agent, run->record.task, &err) < 0) {
-        run->agent_done = true;
-        run_fail(run, "agent_error", err.text, "", true);
-    }
 }

@@ -17,6 +17,7 @@ struct ask {
     sandbox_fd_cb fd_done;
     sandbox_spawn_cb spawn_done;
     sandbox_exit_cb exit_done;
+    sandbox_done_cb done;
     bool listening;
     bool attached;
     uint32_t process;
@@ -208,7 +209,6 @@ int sandbox_attach(struct sandbox *sandbox, uint32_t process_id, sandbox_spawn_c
     return send_ask(sandbox, &ask, &request, NULL, on_spawned, err);
 }
 
-/* The status is forgotten by init only after whoever waited has seen it. */
 static void on_exit_status(void *data, struct control_answer *answer, const struct error *err)
 {
     AUTO_FREE struct ask *ask = data;
@@ -226,7 +226,6 @@ static void on_exit_status(void *data, struct control_answer *answer, const stru
     status.code = answer->reply.code;
     status.signal = answer->reply.signal;
     ask->exit_done(ask->data, &status, NULL);
-    tell(ask->sandbox, INIT_FORGET, ask->process, 0);
 }
 
 int sandbox_wait(struct sandbox *sandbox, uint32_t process_id, sandbox_exit_cb done, void *data,
@@ -236,6 +235,28 @@ int sandbox_wait(struct sandbox *sandbox, uint32_t process_id, sandbox_exit_cb d
     struct init_request request = { .verb = INIT_WAIT, .process = process_id };
 
     return send_ask(sandbox, &ask, &request, NULL, on_exit_status, err);
+}
+
+void sandbox_forget(struct sandbox *sandbox, uint32_t process_id)
+{
+    tell(sandbox, INIT_FORGET, process_id, 0);
+}
+
+static void on_done(void *data, struct control_answer *answer, const struct error *err)
+{
+    AUTO_FREE struct ask *ask = data;
+
+    (void)answer;
+    ask->done(ask->data, err);
+}
+
+int sandbox_kill_programs(struct sandbox *sandbox, sandbox_done_cb done, void *data,
+                          struct error *err)
+{
+    struct ask ask = { .done = done, .data = data };
+    struct init_request request = { .verb = INIT_KILL_ALL };
+
+    return send_ask(sandbox, &ask, &request, NULL, on_done, err);
 }
 
 void sandbox_signal(struct sandbox *sandbox, uint32_t process_id, int signal)

@@ -192,16 +192,9 @@ static void on_settled(struct sandbox *sandbox)
     sandbox->callbacks.on_ready(sandbox->callbacks.data, &sandbox->start_error);
 }
 
-static bool may_kill(const struct sandbox *sandbox)
-{
-    return sandbox->backend || sandbox->stopping;
-}
-
 /* Kills whatever the start has made, however far it came. */
 static void kill_all(struct sandbox *sandbox)
 {
-    if (!may_kill(sandbox))
-        return;
     if (sandbox->child)
         child_kill_group(sandbox->child, SIGKILL);
     kill_pidfd(sandbox->pidfd);
@@ -210,8 +203,6 @@ static void kill_all(struct sandbox *sandbox)
 
 static bool all_gone(const struct sandbox *sandbox)
 {
-    if (!may_kill(sandbox))
-        return true;
     return (!sandbox->child || sandbox->child_gone) &&
            (sandbox->pidfd < 0 || pidfd_ended(sandbox->pidfd)) &&
            !runtime_lives(sandbox->runtime_dir);
@@ -500,8 +491,9 @@ void sandbox_close(struct sandbox *sandbox, void (*done)(void *data), void *data
 
     if (sandbox->closing)
         return;
-    /* A sandbox that never was ready is known to nobody and must not stay. */
-    if (sandbox->state == STATE_STARTING || sandbox->state == STATE_SETTLING)
+    /* A sandbox that never was ready is known to nobody and must not stay; one that was being
+     * adopted can be again. */
+    if (sandbox->backend && (sandbox->state == STATE_STARTING || sandbox->state == STATE_SETTLING))
         kill_all(sandbox);
     sandbox->closing = true;
     sandbox->closed = done;

@@ -64,7 +64,8 @@ int sandbox_start(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
 
 /* Finds the sandbox that an earlier supervisor left in RUNTIME_DIR and connects to its init; the
  * callbacks are as above, on_ready means it lives and obeys. ERR_NOT_FOUND (returned, or given to
- * on_ready) when nothing lives there. */
+ * on_ready) when nothing lives there; one that lives and doesn't obey has been ended when on_ready
+ * tells the failure. */
 int sandbox_adopt(struct sandbox **out, uv_loop_t *loop, const struct sandbox_options *options,
                   const char *id, const char *runtime_dir,
                   const struct sandbox_callbacks *callbacks, struct error *err);
@@ -129,12 +130,19 @@ struct sandbox_exit {
     int code;   /* exit status, or -1 */
     int signal; /* the signal that ended it, or 0 */
 };
-/* Calls back when the process with this id has ended (or had already); init keeps statuses until
- * they are fetched by this call. ERR: the sandbox ended first, or the id is unknown. */
+/* Calls back when the process with this id has ended (or had already); init keeps the status until
+ * sandbox_forget, so that it can be asked for again after a restart. ERR: the sandbox ended first,
+ * or the id is unknown. */
 typedef void (*sandbox_exit_cb)(void *data, const struct sandbox_exit *status,
                                 const struct error *err);
 int sandbox_wait(struct sandbox *sandbox, uint32_t process_id, sandbox_exit_cb done, void *data,
                  struct error *err);
+/* Nobody will ask for this ended process any more. A process that still runs is not forgotten. */
+void sandbox_forget(struct sandbox *sandbox, uint32_t process_id);
+/* Ends every program inside (SIGKILL) but not the sandbox; DONE when init has done it. */
+typedef void (*sandbox_done_cb)(void *data, const struct error *err);
+int sandbox_kill_programs(struct sandbox *sandbox, sandbox_done_cb done, void *data,
+                          struct error *err);
 /* Signal to the process group of a process started here. No answer; unknown ids are ignored. */
 void sandbox_signal(struct sandbox *sandbox, uint32_t process_id, int signal);
 /* Lets the process read the end of its input once our copies of stdin_fd are closed too. */

@@ -104,6 +104,9 @@ static const struct field run_fields[] = {
     U64(43, struct run_record, usage.cache_write_tokens),
     U64(44, struct run_record, usage.requests),
     U64(45, struct run_record, usage.cost_microdollars),
+    { 46, FIELD_HASH, offsetof(struct run_record, token_hash) },
+    U32(47, struct run_record, agent_process),
+    STRING(48, struct run_record, isolation),
 };
 
 static const struct field session_fields[] = {
@@ -118,10 +121,9 @@ static const struct field session_fields[] = {
 
 /* Without number: it is part of the key. */
 static const struct field event_fields[] = {
-    U64(1, struct event_record, time_ms),
-    U32(2, struct event_record, kind),
-    STRING(3, struct event_record, text),
-    STRING(4, struct event_record, data),
+    U64(1, struct event_record, time_ms), U32(2, struct event_record, kind),
+    STRING(3, struct event_record, text), STRING(4, struct event_record, data),
+    STRING(5, struct event_record, key),
 };
 
 static const struct field audit_fields[] = {

@@ -71,7 +71,10 @@ struct run_record {
     uint64_t last_event;  /* number of the newest event */
     char *idempotency_key;
     uint8_t request_hash[32]; /* of the parameters, to tell a repetition from a different request */
-    char *prompt_id;          /* the agent's id of our prompt, once known */
+    char *prompt_id;          /* the agent's id of our prompt, from before it is sent */
+    uint8_t token_hash[32];   /* of the token that its sandbox shows to the proxy */
+    uint32_t agent_process;   /* the agent's process by init's counting; 0 before it was started */
+    char *isolation;          /* the layers that held its sandbox: "seccomp, landlock, …" */
     struct run_error_record error;
     struct run_evidence_record evidence;
     struct run_usage_record usage;
@@ -100,6 +103,8 @@ struct event_record {
     uint32_t kind; /* enum event_kind of proto; stored by number */
     char *text;
     char *data; /* compact JSON object, "" for none */
+    char *key;  /* what it tells of, by the agent's own name, "" for none: a second telling after a
+                   restart is known by it */
 };
 
 struct audit_record {

@@ -233,6 +233,24 @@ void sandbox_close(struct sandbox *sandbox, void (*done)(void *data), void *data
     uv_close((uv_handle_t *)&sandbox->timer, on_closed);
 }
 
+int sandbox_adopt(struct sandbox **out, uv_loop_t *loop, const struct sandbox_options *options,
+                  const char *id, const char *runtime_dir,
+                  const struct sandbox_callbacks *callbacks, struct error *err)
+{
+    (void)out;
+    (void)loop;
+    (void)options;
+    (void)id;
+    (void)callbacks;
+    return error_set(err, ERR_NOT_FOUND, 0, "no sandbox lives in %s", runtime_dir);
+}
+
+int64_t sandbox_init_pid(const struct sandbox *sandbox)
+{
+    (void)sandbox;
+    return 1;
+}
+
 int sandbox_kill_leftover(const char *runtime_dir, int timeout_ms, struct error *err)
 {
     (void)runtime_dir;
@@ -351,6 +369,30 @@ int sandbox_wait(struct sandbox *sandbox, uint32_t process_id, sandbox_exit_cb d
     if (!process->answer->hangs)
         add_call(sandbox, CALL_EXIT)->process = process;
     return 0;
+}
+
+int sandbox_attach(struct sandbox *sandbox, uint32_t process_id, sandbox_spawn_cb done, void *data,
+                   struct error *err)
+{
+    (void)sandbox;
+    (void)done;
+    (void)data;
+    return error_set(err, ERR_NOT_FOUND, 0, "no process %u", process_id);
+}
+
+void sandbox_forget(struct sandbox *sandbox, uint32_t process_id)
+{
+    (void)sandbox;
+    (void)process_id;
+}
+
+int sandbox_kill_programs(struct sandbox *sandbox, sandbox_done_cb done, void *data,
+                          struct error *err)
+{
+    (void)sandbox;
+    (void)done;
+    (void)data;
+    return error_set(err, ERR_UNAVAILABLE, 0, "the sandbox is not running");
 }
 
 void sandbox_signal(struct sandbox *sandbox, uint32_t process_id, int signal)

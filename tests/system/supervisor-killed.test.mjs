@@ -41,7 +41,7 @@ test('killed between the acknowledgement and the start of the sandbox', { timeou
 test('killed in the middle of a run', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
     const mcp = await lab.connect();
-    const { runId, sessionId } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD please', repository });
+    const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-HOLD please', repository });
     await waitFor('the agent holds', async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
     assert.equal((await mcp.tool('opencode_get_result', { runId })).status, 'running');
     const before = await lab.ctlJson(['logs', runId]);
@@ -52,7 +52,7 @@ test('killed in the middle of a run', { timeout: 600000 }, () => withLab({}, asy
     const next = await lab.connect();
     const listed = (await next.tool('opencode_list_runs', {})).runs.find(one => one.runId === runId);
     assert.ok(listed, 'the run is listed');
-    // Either it goes on in its sandbox, or it says that it was interrupted. What it must not do is claim to run with nothing behind it.
+    // It goes on in its sandbox, as if nothing had been.
     const view = await waitFor('the run settles', async () => {
         const now = await next.tool('opencode_get_result', { runId });
         if (finalStates.includes(now.status))
@@ -60,18 +60,8 @@ test('killed in the middle of a run', { timeout: 600000 }, () => withLab({}, asy
         await lab.exec(runId, ['touch', '/tmp/release']);
         return null;
     }, 240000, 500);
-    if (view.status === 'completed') {
-        assert.equal(view.evidence.untracked, 1);
-    } else {
-        assert.equal(view.status, 'interrupted', JSON.stringify(view));
-        assert.match(JSON.stringify(view), /supervisor|restart/i);
-        // Its work is kept, and a new run of the session finds it.
-        const files = [...lab.files(path.join(lab.state, 'sessions', sessionId))];
-        assert.ok(files.some(file => file.endsWith('/held.txt')), 'the work is gone');
-        const follow = await next.tool('opencode_run_task', { task: 'TASK-NOTE please', sessionId });
-        const end = await next.result(follow.runId);
-        assert.equal(end.status, 'completed', JSON.stringify(end));
-    }
+    assert.equal(view.status, 'completed', JSON.stringify(view));
+    assert.equal(view.evidence.untracked, 1);
     // Its log holds what was said before.
     const after = await lab.ctlJson(['logs', runId]);
     assert.ok(after.events.length >= before.events.length - 5 && after.events.length > 0);

@@ -116,6 +116,10 @@ static void on_start_timeout(uv_timer_t *timer)
 
 static void ready(struct opencode *opencode)
 {
+    if (opencode->resuming) {
+        opencode_resume_opened(opencode);
+        return;
+    }
     uv_timer_stop(&opencode->start_timer);
     opencode->phase = OPENCODE_READY;
     opencode->callbacks.on_ready(opencode->callbacks.data, NULL, NULL);
@@ -434,24 +438,35 @@ static void copy_options(struct opencode *opencode, const struct agent_options *
         opencode->timing.start = options->start_timeout_ms;
 }
 
-int opencode_start(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
-                   const struct agent_options *options, const struct agent_callbacks *callbacks,
-                   const struct opencode_timing *timing, struct error *err)
+/* Random when the caller has none: then nobody can resume it. */
+static void choose_password(char to[PASSWORD_SIZE], const char *given)
+{
+    unsigned char random[16];
+
+    if (given != NULL && given[0] != '\0') {
+        str_copy(to, PASSWORD_SIZE, given);
+        return;
+    }
+    id_random(random, sizeof(random));
+    str_hex(to, random, sizeof(random));
+}
+
+int opencode_new(struct opencode **out, uv_loop_t *loop, const struct agent_host *host,
+                 const struct agent_options *options, const struct agent_callbacks *callbacks,
+                 const struct opencode_timing *timing, struct error *err)
 {
     struct opencode *opencode;
     struct opencode_events_callbacks on_events = { .on_event = opencode_on_event,
                                                    .on_note = opencode_on_note };
     struct opencode_model model;
-    unsigned char random[16];
-    char password[2 * sizeof(random) + 1];
+    char password[PASSWORD_SIZE];
 
     if (opencode_model_parse(&model, options->model, err) < 0)
         return -1;
     if (options->conversation[0] != '\0' && !opencode_id_usable(options->conversation))
         return error_set(err, ERR_INVALID, 0, "OpenCode has no conversation %.60s",
                          options->conversation);
-    id_random(random, sizeof(random));
-    str_hex(password, random, sizeof(random));
+    choose_password(password, options->password);
     opencode = NEW(struct opencode);
     opencode->agent.driver = &opencode_driver;
     opencode->loop = loop;
@@ -464,12 +479,37 @@ int opencode_start(struct agent **out, uv_loop_t *loop, const struct agent_host 
     on_events.data = opencode;
     opencode->events = opencode_events_new(&on_events);
     init_timers(opencode);
-    if (opencode_http_start(&opencode->http, loop, host, OPENCODE_PORT, password, err) < 0 ||
-        opencode_process_start(opencode, err) < 0) {
-        close_all(opencode, NULL, NULL);
+    if (opencode_http_start(&opencode->http, loop, host, OPENCODE_PORT, password, err) < 0) {
+        opencode_discard(opencode);
         return -1;
     }
+    *out = opencode;
+    return 0;
+}
+
+void opencode_discard(struct opencode *opencode)
+{
+    close_all(opencode, NULL, NULL);
+}
+
+void opencode_begin_start(struct opencode *opencode)
+{
     uv_timer_start(&opencode->start_timer, on_start_timeout, opencode->timing.start, 0);
+}
+
+int opencode_start(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                   const struct agent_options *options, const struct agent_callbacks *callbacks,
+                   const struct opencode_timing *timing, struct error *err)
+{
+    struct opencode *opencode;
+
+    if (opencode_new(&opencode, loop, host, options, callbacks, timing, err) < 0)
+        return -1;
+    if (opencode_process_start(opencode, err) < 0) {
+        opencode_discard(opencode);
+        return -1;
+    }
+    opencode_begin_start(opencode);
     *out = &opencode->agent;
     return 0;
 }
@@ -487,6 +527,7 @@ const struct agent_driver opencode_driver = {
     .prepare = opencode_prepare,
     .check_model = opencode_check_model,
     .start = driver_start,
+    .resume = opencode_resume,
     .prompt = opencode_prompt,
     .answer = driver_answer,
     .abort = opencode_abort,

@@ -375,6 +375,7 @@ static void on_part(struct opencode_events *events, const struct json_value *par
     if (event.kind != AGENT_EVENT_ALIVE) {
         event.text = buf_text(&text);
         event.data = data.len > 0 && !data.failed ? buf_text(&data) : NULL;
+        event.key = event.kind != AGENT_EVENT_TOOL_START ? id : NULL;
     }
     tell(events, &event);
 }
@@ -499,6 +500,7 @@ static void on_asked(struct opencode_events *events, const struct json_value *re
         opencode_permission_read(request, &text, &data);
     event.text = buf_text(&text);
     event.data = data.failed ? NULL : buf_text(&data);
+    event.key = event.request_id;
     tell(events, &event);
 }
 
@@ -606,10 +608,22 @@ static bool is_since(const struct opencode_events *events, const struct json_val
     return json_u64(json_path(info, "time.created"), 0) >= events->begun_ms;
 }
 
-/* What stands before our prompt was told when it happened. */
+static bool has_prompt(const struct opencode_events *events, const struct json_value *messages)
+{
+    for (const struct json_value *message = json_first(messages); message != NULL;
+         message = json_next(message)) {
+        if (str_equal(json_string(json_path(message, "info.id")), events->prompt))
+            return true;
+    }
+    return false;
+}
+
+/* What stands before our prompt was told when it happened. A list that doesn't reach back to it has
+ * only what came after. */
 void opencode_events_read_messages(struct opencode_events *events,
                                    const struct json_value *messages)
 {
+    bool listed = has_prompt(events, messages);
     bool behind = false;
 
     for (const struct json_value *message = json_first(messages);
@@ -623,7 +637,7 @@ void opencode_events_read_messages(struct opencode_events *events,
             str_equal(text_of(json_get(info, "parentID")), events->prompt))
             behind = true;
         if (events->prompt[0] == '\0' ||
-            !(is_ours(events, session) ? behind : is_since(events, info)))
+            !(is_ours(events, session) && listed ? behind : is_since(events, info)))
             continue;
         on_message(events, info);
         for (const struct json_value *part = json_first(json_get(message, "parts")); part != NULL;

@@ -1,7 +1,7 @@
 /* opencode_internal.h: seen by all of the driver's files. opencode.c has its life,
  * opencode_process.c the server process, opencode_prompt.c a prompt while it is sent, runs and is
  * stopped, opencode_settle.c how it ends, opencode_sync.c the event stream and the state by REST
- * after a gap. */
+ * after a gap, opencode_resume.c an agent that an earlier supervisor started. */
 #ifndef AGENT_OPENCODE_INTERNAL_H
 #define AGENT_OPENCODE_INTERNAL_H
 
@@ -14,6 +14,7 @@
 #include "io/io.h"
 
 #define LAST_LINES 8
+#define PASSWORD_SIZE 65
 #define LINE_MAX_BYTES 400
 
 enum opencode_phase {
@@ -56,6 +57,7 @@ struct opencode_prompt {
     char message_id[OPENCODE_ID_SIZE];
     char *text;
     bool taken;
+    bool unsent;     /* it may have died with the supervisor that was to send it */
     bool idle_last;  /* the last word of the events was "idle" */
     unsigned limit;  /* which of the message limits */
     unsigned looks;  /* how often the same doubtful state was seen */
@@ -92,6 +94,9 @@ struct opencode {
     bool continued;
     char **environment;
     enum opencode_phase phase;
+    bool resumed;  /* the process was started by an earlier supervisor */
+    bool resuming; /* what happened meanwhile is still being read */
+    bool too_long; /* the whole list of messages */
 
     struct opencode_call *spawn_call;
     struct opencode_call *wait_call;
@@ -140,6 +145,12 @@ static inline struct opencode *opencode_of(struct agent *agent)
 }
 
 /* opencode.c */
+/* Everything but the process. OPTIONS are copied. */
+int opencode_new(struct opencode **out, uv_loop_t *loop, const struct agent_host *host,
+                 const struct agent_options *options, const struct agent_callbacks *callbacks,
+                 const struct opencode_timing *timing, struct error *err);
+void opencode_discard(struct opencode *opencode);
+void opencode_begin_start(struct opencode *opencode);
 void opencode_start_failed(struct opencode *opencode, const char *code, const struct error *err);
 void opencode_on_listening(struct opencode *opencode);
 void opencode_on_streaming(struct opencode *opencode);
@@ -156,6 +167,7 @@ int opencode_expect_ok(const struct opencode_response *response, const char *wha
 
 /* opencode_process.c */
 int opencode_process_start(struct opencode *opencode, struct error *err);
+int opencode_process_attach(struct opencode *opencode, uint32_t process_id, struct error *err);
 void opencode_process_close(struct opencode *opencode);
 /* The process's last lines, for an error's text. */
 void opencode_last_lines(const struct opencode *opencode, struct buf *out);
@@ -166,7 +178,19 @@ void opencode_stream_reopen(struct opencode *opencode);
 void opencode_on_stream_timer(uv_timer_t *timer);
 void opencode_sync_later(struct opencode *opencode);
 
+/* opencode_resume.c */
+int opencode_resume(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                    const struct agent_options *options, const struct agent_resume *resume,
+                    const struct agent_callbacks *callbacks, struct error *err);
+/* The process's streams are there again. */
+void opencode_resume_attached(struct opencode *opencode);
+/* The conversation is open again. */
+void opencode_resume_opened(struct opencode *opencode);
+
 /* opencode_prompt.c */
+/* Follows the prompt that stands in opencode->prompt. */
+void opencode_prompt_follow(struct opencode *opencode);
+void opencode_prompt_send_again(struct opencode *opencode);
 int opencode_prompt(struct agent *agent, const char *text, struct error *err);
 void opencode_abort(struct agent *agent);
 void opencode_on_note(void *data, const struct opencode_note *note);

@@ -124,8 +124,8 @@ static void on_drained(uv_timer_t *timer)
     }
     buf_init(&lines, LAST_LINES * (LINE_MAX_BYTES + 16));
     opencode_last_lines(opencode, &lines);
-    error_set(&err, ERR_UNAVAILABLE, 0, "OpenCode %s while starting: %s", opencode->exit_text,
-              buf_text(&lines));
+    error_set(&err, ERR_UNAVAILABLE, 0, "OpenCode %s while %s: %s", opencode->exit_text,
+              opencode->resumed ? "no supervisor ran" : "starting", buf_text(&lines));
     opencode_start_failed(opencode, "agent_crashed", &err);
 }
 
@@ -199,9 +199,12 @@ static void on_spawned(void *context, const struct agent_process *process, const
     opencode->spawn_call = NULL;
     if (err != NULL) {
         failed = *err;
-        error_wrap(&failed, "start OpenCode");
-        opencode_start_failed(
-            opencode, err->code == ERR_NOT_FOUND ? "agent_not_found" : "agent_not_ready", &failed);
+        error_wrap(&failed, opencode->resumed ? "find OpenCode again" : "start OpenCode");
+        opencode_start_failed(opencode,
+                              opencode->resumed            ? "agent_crashed"
+                              : err->code == ERR_NOT_FOUND ? "agent_not_found"
+                                                           : "agent_not_ready",
+                              &failed);
         return;
     }
     stdin_fd = process->stdin_fd;
@@ -210,6 +213,12 @@ static void on_spawned(void *context, const struct agent_process *process, const
     read_output(&opencode->outputs[0], opencode, process->stdout_fd);
     read_output(&opencode->outputs[1], opencode, process->stderr_fd);
     watch_process(opencode, process->id);
+    if (opencode->phase != OPENCODE_LISTENING || opencode->closing)
+        return;
+    if (opencode->resumed)
+        opencode_resume_attached(opencode);
+    else
+        opencode->callbacks.on_process(opencode->callbacks.data, process->id);
 }
 
 int opencode_process_start(struct opencode *opencode, struct error *err)
@@ -234,6 +243,16 @@ int opencode_process_start(struct opencode *opencode, struct error *err)
     opencode->spawn_call = call_new(opencode);
     if (opencode->host.spawn(opencode->host.data, &command, on_spawned, opencode->spawn_call,
                              err) == 0)
+        return 0;
+    free(STEAL(opencode->spawn_call));
+    return -1;
+}
+
+int opencode_process_attach(struct opencode *opencode, uint32_t process_id, struct error *err)
+{
+    opencode->spawn_call = call_new(opencode);
+    if (opencode->host.attach(opencode->host.data, process_id, on_spawned, opencode->spawn_call,
+                              err) == 0)
         return 0;
     free(STEAL(opencode->spawn_call));
     return -1;

@@ -78,23 +78,45 @@ static void on_sent(void *data, const struct opencode_response *response)
     uv_timer_start(&opencode->step_timer, opencode_on_step, opencode->timing.taken, 0);
 }
 
-static void send_prompt(struct opencode *opencode)
+static void post_prompt(struct opencode *opencode)
 {
     AUTO_FREE
     char *path = mem_printf("/session/%s/prompt_async", opencode->conversation);
     AUTO_BUF struct buf body = { 0 };
-    uint64_t now = clock_wall_ms(opencode->clock);
 
     buf_init(&body, BODY_MAX);
-    make_message_id(opencode->prompt.message_id, now);
     if (write_body(opencode, opencode->prompt.text, &body) < 0) {
         opencode_prompt_fail(opencode, "not_started", "the prompt is too long");
         return;
     }
-    opencode->newest_created_ms = now;
-    opencode_events_begin(opencode->events, opencode->prompt.message_id, now);
     opencode->prompt.state = PROMPT_SENDING;
     opencode_ask(opencode, &opencode->request, "POST", path, buf_text(&body), on_sent);
+}
+
+/* Its id is on disk before it is sent, so that a later supervisor can ask whether it arrived. */
+static void send_prompt(struct opencode *opencode)
+{
+    uint64_t now = clock_wall_ms(opencode->clock);
+    struct opencode_prompt *prompt = &opencode->prompt;
+
+    make_message_id(prompt->message_id, now);
+    if (!opencode->callbacks.on_sending(opencode->callbacks.data, opencode->conversation,
+                                        prompt->message_id)) {
+        opencode_prompt_fail(opencode, "not_started", "the prompt could not be recorded");
+        return;
+    }
+    opencode->newest_created_ms = now;
+    opencode_events_begin(opencode->events, prompt->message_id, now);
+    post_prompt(opencode);
+}
+
+void opencode_prompt_send_again(struct opencode *opencode)
+{
+    opencode_log_event(opencode, "the prompt had not arrived; it is sent now");
+    if (opencode->closing || opencode->prompt.state == PROMPT_NONE)
+        return;
+    opencode->prompt.unsent = false;
+    post_prompt(opencode);
 }
 
 /* Waits for what a prompt needs: the event stream, and a clock that is past the conversation's last
@@ -165,6 +187,20 @@ static void on_quiet(uv_timer_t *timer)
     }
 }
 
+static void watch_quiet(struct opencode *opencode)
+{
+    opencode->prompt.begun_ms = opencode->prompt.progress_ms = uv_now(opencode->loop);
+    uv_timer_start(&opencode->quiet_timer, on_quiet, opencode->timing.quiet / 2,
+                   opencode->timing.quiet / 2);
+}
+
+void opencode_prompt_follow(struct opencode *opencode)
+{
+    opencode->prompt.state = PROMPT_RUNNING;
+    watch_quiet(opencode);
+    uv_timer_start(&opencode->stream_timer, opencode_on_stream_timer, 0, 0);
+}
+
 int opencode_prompt(struct agent *agent, const char *text, struct error *err)
 {
     struct opencode *opencode = opencode_of(agent);
@@ -178,10 +214,8 @@ int opencode_prompt(struct agent *agent, const char *text, struct error *err)
         return error_set(err, ERR_CONFLICT, 0, "the agent is at work");
     opencode->prompt.state = PROMPT_WAITING;
     opencode->prompt.text = mem_strdup(text);
-    opencode->prompt.begun_ms = opencode->prompt.progress_ms = uv_now(opencode->loop);
+    watch_quiet(opencode);
     uv_timer_start(&opencode->step_timer, opencode_on_step, 0, 0);
-    uv_timer_start(&opencode->quiet_timer, on_quiet, opencode->timing.quiet / 2,
-                   opencode->timing.quiet / 2);
     return 0;
 }
 
@@ -313,14 +347,12 @@ static void doom(struct opencode *opencode, const char *code, const char *messag
 static void taken(struct opencode *opencode)
 {
     struct opencode_prompt *prompt = &opencode->prompt;
-    char message_id[OPENCODE_ID_SIZE];
 
     if (prompt->taken)
         return;
     prompt->taken = true;
-    str_copy(message_id, sizeof(message_id), prompt->message_id);
-    opencode->callbacks.on_prompt_taken(opencode->callbacks.data, opencode->conversation,
-                                        message_id);
+    prompt->unsent = false;
+    opencode->callbacks.on_prompt_taken(opencode->callbacks.data);
 }
 
 static void on_busy(struct opencode *opencode)
@@ -464,6 +496,13 @@ void opencode_prompt_stream_live(struct opencode *opencode)
 /* The gap is filled; what state the session is in was not asked for yet. */
 void opencode_prompt_synced(struct opencode *opencode)
 {
+    if (opencode->resuming) {
+        opencode->resuming = false;
+        uv_timer_stop(&opencode->start_timer);
+        opencode->callbacks.on_ready(opencode->callbacks.data, NULL, NULL);
+        if (opencode->closing)
+            return;
+    }
     if (opencode->prompt.state == PROMPT_RUNNING)
         opencode_look_after(opencode, 0);
 }

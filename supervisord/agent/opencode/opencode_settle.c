@@ -35,6 +35,9 @@ void opencode_end_prompt(struct opencode *opencode, struct agent_end *end)
     opencode_drop(&opencode->request);
     opencode_drop(&opencode->abort_request);
     opencode_drop(&opencode->sync_request);
+    if (opencode->resuming)
+        uv_timer_stop(&opencode->start_timer);
+    opencode->resuming = false;
     opencode_prompt_forget(opencode);
     opencode->callbacks.on_end(opencode->callbacks.data, end);
 }
@@ -178,6 +181,13 @@ static void judge(struct opencode *opencode, const struct opencode_verdict *verd
 
     switch (verdict->kind) {
     case OPENCODE_VERDICT_MISSING:
+        if (prompt->unsent && prompt->stop == STOP_NO) {
+            /* What the last supervisor wrote may still be on its way. */
+            if (!look_again(opencode, SILENT_LOOKS_MAX))
+                opencode_prompt_send_again(opencode);
+            return;
+        }
+        /* fall through */
     case OPENCODE_VERDICT_SILENT:
         if (prompt->taken && !explained && !(prompt->stop != STOP_NO && prompt->idle_last) &&
             look_again(opencode, SILENT_LOOKS_MAX))

@@ -72,12 +72,18 @@ struct sync_step {
     void (*read)(struct opencode_events *events, const struct json_value *json);
 };
 
+enum { STEP_MESSAGES = 1 };
+
 static const struct sync_step sync_steps[] = {
     { "/children", true, opencode_events_read_children },
-    { "/message?limit=100", true, opencode_events_read_messages },
+    [STEP_MESSAGES] = { "/message?limit=100", true, opencode_events_read_messages },
     { "/permission", false, opencode_events_read_permissions },
     { "/question", false, opencode_events_read_questions },
 };
+
+/* A resume reads the whole list, as far as it can be had: everything since the prompt may be news.
+ */
+static const struct sync_step whole_step = { "/message", true, opencode_events_read_messages };
 
 /* Then the messages of each subagent. */
 static const struct sync_step child_step = { "/message?limit=100", true,
@@ -88,6 +94,8 @@ static const struct sync_step *current_step(const struct opencode *opencode, con
     unsigned step = opencode->sync_step;
 
     *session = opencode->conversation;
+    if (step == STEP_MESSAGES && opencode->resuming && !opencode->too_long)
+        return &whole_step;
     if (step < ARRAY_LEN(sync_steps))
         return &sync_steps[step];
     step -= (unsigned)ARRAY_LEN(sync_steps);
@@ -107,6 +115,7 @@ static void on_step_answer(void *data, const struct opencode_response *response)
     opencode->sync_request = NULL;
     if (opencode_expect_ok(response, "look at the state", &err) < 0) {
         log_debug(opencode->id, "%s", err.text);
+        opencode->too_long |= response->err != NULL && response->err->code == ERR_LIMIT;
         opencode_sync_later(opencode);
         return;
     }

@@ -44,6 +44,7 @@ struct shell {
     char **environment;
     enum shell_state state;
     bool abort_asked;
+    bool resumed;
     struct shell_call *call; /* spawn, then wait */
     uint32_t process_id;
     int exit_code;
@@ -297,6 +298,10 @@ static void on_spawned(void *context, const struct agent_process *process, const
         return;
     }
     shell->call = NULL;
+    if (err != NULL && shell->resumed) {
+        shell->callbacks.on_ready(shell->callbacks.data, "agent_crashed", err);
+        return;
+    }
     if (err != NULL) {
         lose_command(shell, err);
         return;
@@ -315,7 +320,12 @@ static void on_spawned(void *context, const struct agent_process *process, const
     }
     if (shell->abort_asked)
         kill_command(shell);
-    shell->callbacks.on_prompt_taken(shell->callbacks.data, "", "");
+    if (shell->resumed) {
+        shell->callbacks.on_ready(shell->callbacks.data, NULL, NULL);
+    } else {
+        shell->callbacks.on_process(shell->callbacks.data, process->id);
+        shell->callbacks.on_prompt_taken(shell->callbacks.data);
+    }
 }
 
 static int driver_prompt(struct agent *agent, const char *text, struct error *err)
@@ -335,12 +345,15 @@ static int driver_prompt(struct agent *agent, const char *text, struct error *er
     for (size_t i = 0; i < count; i++)
         env[i] = shell->environment[i];
     command.env = env;
+    if (!shell->callbacks.on_sending(shell->callbacks.data, "", ""))
+        return error_set(err, ERR_UNAVAILABLE, 0, "the prompt could not be recorded");
     shell->call = call_new(shell);
     if (shell->host.spawn(shell->host.data, &command, on_spawned, shell->call, err) < 0) {
         free(STEAL(shell->call));
         return -1;
     }
     shell->state = SHELL_SPAWNING;
+    shell->resumed = false;
     shell->abort_asked = false;
     shell->exit_code = shell->exit_signal = 0;
     shell->lost[0] = '\0';
@@ -395,13 +408,12 @@ static void on_ready(uv_timer_t *timer)
     shell->callbacks.on_ready(shell->callbacks.data, NULL, NULL);
 }
 
-static int driver_start(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
-                        const struct agent_options *options,
-                        const struct agent_callbacks *callbacks, struct error *err)
+static struct shell *shell_new(uv_loop_t *loop, const struct agent_host *host,
+                               const struct agent_options *options,
+                               const struct agent_callbacks *callbacks)
 {
     struct shell *shell = NEW(struct shell);
 
-    (void)err;
     shell->agent.driver = &shell_driver;
     shell->loop = loop;
     shell->host = *host;
@@ -414,6 +426,16 @@ static int driver_start(struct agent **out, uv_loop_t *loop, const struct agent_
     handles_add(&shell->handles, (uv_handle_t *)&shell->timer, shell);
     uv_timer_init(loop, &shell->kill_timer);
     handles_add(&shell->handles, (uv_handle_t *)&shell->kill_timer, shell);
+    return shell;
+}
+
+static int driver_start(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                        const struct agent_options *options,
+                        const struct agent_callbacks *callbacks, struct error *err)
+{
+    struct shell *shell = shell_new(loop, host, options, callbacks);
+
+    (void)err;
     uv_timer_start(&shell->timer, on_ready, 0, 0);
     *out = &shell->agent;
     return 0;
@@ -434,6 +456,31 @@ static void driver_close(struct agent *agent, void (*done)(void *data), void *da
     shell->pending_closes = 1;
     close_outputs(shell, closed_one);
     handles_close_all(&shell->handles, shell->loop, timers, ARRAY_LEN(timers));
+}
+
+/* There is a process only while a prompt is under way. */
+static int driver_resume(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                         const struct agent_options *options, const struct agent_resume *resume,
+                         const struct agent_callbacks *callbacks, struct error *err)
+{
+    struct shell *shell;
+
+    if (resume->prompt_id == NULL)
+        return driver_start(out, loop, host, options, callbacks, err);
+    if (resume->process_id == 0)
+        return error_set(err, ERR_NOT_FOUND, 0, "it is not known whether the command was started");
+    shell = shell_new(loop, host, options, callbacks);
+    shell->resumed = true;
+    shell->state = SHELL_SPAWNING;
+    keep_tail(shell, resume->output, strlen(resume->output));
+    shell->call = call_new(shell);
+    if (host->attach(host->data, resume->process_id, on_spawned, shell->call, err) < 0) {
+        free(STEAL(shell->call));
+        driver_close(&shell->agent, NULL, NULL);
+        return -1;
+    }
+    *out = &shell->agent;
+    return 0;
 }
 
 static int driver_prepare(const struct agent_options *options, const char *program,
@@ -461,6 +508,7 @@ const struct agent_driver shell_driver = {
     .prepare = driver_prepare,
     .check_model = driver_check_model,
     .start = driver_start,
+    .resume = driver_resume,
     .prompt = driver_prompt,
     .answer = driver_answer,
     .abort = driver_abort,

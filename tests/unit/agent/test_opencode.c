@@ -546,12 +546,24 @@ static void on_abort_timer(uv_timer_t *timer)
         fake->agent->driver->abort(fake->agent);
 }
 
-static void on_taken(void *data, const char *conversation, const char *prompt_id)
+static void on_process(void *data, uint32_t process_id)
+{
+    (void)data;
+    CHECK(process_id != 0);
+}
+
+static bool on_sending(void *data, const char *conversation, const char *prompt_id)
+{
+    (void)data;
+    CHECK_STR(conversation, "ses_1");
+    CHECK(str_starts(prompt_id, "msg_"));
+    return true;
+}
+
+static void on_taken(void *data)
 {
     struct fake *fake = data;
 
-    CHECK_STR(conversation, "ses_1");
-    CHECK(str_starts(prompt_id, "msg_"));
     buf_append_str(&fake->log, "taken\n");
     step(fake);
     if (fake->abort_when_taken)
@@ -615,8 +627,18 @@ static const char *run(struct fake *fake)
         .provider_count = 1,
         .clock = clock_system(),
     };
-    struct agent_host host = { fake, host_spawn, host_wait, host_connect, host_signal };
-    struct agent_callbacks callbacks = { on_ready, on_event, on_taken, on_end, fake };
+    struct agent_host host = { .data = fake,
+                               .spawn = host_spawn,
+                               .wait = host_wait,
+                               .connect = host_connect,
+                               .signal = host_signal };
+    struct agent_callbacks callbacks = { .on_ready = on_ready,
+                                         .on_process = on_process,
+                                         .on_sending = on_sending,
+                                         .on_event = on_event,
+                                         .on_prompt_taken = on_taken,
+                                         .on_end = on_end,
+                                         .data = fake };
     struct error err = ERROR_INIT;
 
     CHECK_EQ(uv_loop_init(&fake->loop), 0);

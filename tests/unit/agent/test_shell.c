@@ -32,6 +32,7 @@ struct host {
     bool abort_when_taken;
     bool close_when_taken;
     bool fail_spawn;
+    bool unrecorded;
     struct buf log;
 };
 
@@ -146,12 +147,26 @@ static void on_event(void *data, const struct agent_event *event)
     buf_printf(&host->log, "%s %s\n", event->kind == AGENT_EVENT_TEXT ? "out" : "err", event->text);
 }
 
-static void on_taken(void *data, const char *conversation, const char *prompt_id)
+static void on_process(void *data, uint32_t process_id)
 {
-    struct host *host = data;
+    const struct host *host = data;
+
+    CHECK_EQ(process_id, host->process.id);
+}
+
+static bool on_sending(void *data, const char *conversation, const char *prompt_id)
+{
+    const struct host *host = data;
 
     CHECK_STR(conversation, "");
     CHECK_STR(prompt_id, "");
+    return !host->unrecorded;
+}
+
+static void on_taken(void *data)
+{
+    struct host *host = data;
+
     if (host->abort_when_taken)
         host->agent->driver->abort(host->agent);
     if (host->close_when_taken)
@@ -177,8 +192,16 @@ static const char *run(struct host *host)
                                      .home = "/",
                                      .conversation = "",
                                      .title = "" };
-    struct agent_host functions = { host, host_spawn, host_wait, NULL, host_signal };
-    struct agent_callbacks callbacks = { on_ready, on_event, on_taken, on_end, host };
+    struct agent_host functions = {
+        .data = host, .spawn = host_spawn, .wait = host_wait, .signal = host_signal
+    };
+    struct agent_callbacks callbacks = { .on_ready = on_ready,
+                                         .on_process = on_process,
+                                         .on_sending = on_sending,
+                                         .on_event = on_event,
+                                         .on_prompt_taken = on_taken,
+                                         .on_end = on_end,
+                                         .data = host };
     struct error err = ERROR_INIT;
     const struct agent_driver *driver = agent_driver_find("shell");
 

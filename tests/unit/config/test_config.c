@@ -123,11 +123,17 @@ TEST(every_setting_is_read_from_the_file)
         "10080 },\n"
         "  \"limits\": { \"concurrentRuns\": 256, \"queuedRuns\": 1, \"memoryMiB\": 256, "
         "\"processes\": 16,\n"
-        "              \"diskMiB\": 64 },\n"
+        "              \"diskMiB\": 64, \"tmpMiB\": 1, \"openFiles\": 64, \"cpuWeight\": 1,\n"
+        "              \"outputMiB\": 2, \"freeMemoryMiB\": 0, \"freeDiskMiB\": 3,\n"
+        "              \"memoryPressurePercent\": 0 },\n"
         "  \"localRepositories\": [ \"~/src/\", \"~\", \"/srv/git\" ],\n"
         "  \"sandbox\": { \"bwrap\": \"~/bin/bwrap\", \"init\": \"/opt/init\", \"hostUidBase\": "
         "70000,\n"
-        "               \"hostUidCount\": 5 },\n"
+        "               \"hostUidCount\": 5, \"backend\": \"none\", \"allowNone\": true,\n"
+        "               \"require\": [ \"seccomp\" ], \"environment\": [ \"CI=1\", \"A_b=\" ],\n"
+        "               \"readOnlyFolders\": [ \"/opt/sdk\", \"~/tools/:/opt/tools\" ],\n"
+        "               \"caches\": [ \"npm\", \"cargo=~/.cargo\" ] },\n"
+        "  \"setup\": { \"minutes\": 4, \"allow\": [ \"npm ci\" ] },\n"
         "  \"agents\": { \"opencode\": { \"path\": \"/opt/opencode\" }, \"startSeconds\": 5 },\n"
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
         "  \"web\": { \"enabled\": false, \"listen\": \"::1\", \"port\": 8080 },\n"
@@ -145,6 +151,23 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->memory_mib, 256);
     CHECK_EQ(config->processes, 16);
     CHECK_EQ(config->disk_mib, 64);
+    CHECK_EQ(config->tmp_mib, 1);
+    CHECK_EQ(config->open_files, 64);
+    CHECK_EQ(config->cpu_weight, 1);
+    CHECK_EQ(config->output_mib, 2);
+    CHECK_EQ(config->free_memory_mib, 0);
+    CHECK_EQ(config->free_disk_mib, 3);
+    CHECK_EQ(config->memory_pressure_percent, 0);
+    CHECK_STR(config->sandbox_backend, "none");
+    CHECK(config->sandbox_allow_none);
+    CHECK_STR(config->sandbox_require[0], "seccomp");
+    CHECK_STR(config->sandbox_environment[1], "A_b=");
+    CHECK_STR(config->sandbox_folders[0], "/opt/sdk:/opt/sdk");
+    CHECK_STR(config->sandbox_folders[1], "/home/someone/tools:/opt/tools");
+    CHECK_STR(config->sandbox_caches[0], "npm");
+    CHECK_STR(config->sandbox_caches[1], "cargo=/home/someone/.cargo");
+    CHECK_EQ(config->setup_minutes, 4);
+    CHECK_STR(config->setup_allow[0], "npm ci");
     CHECK_EQ(config->local_repository_count, 3u);
     CHECK_STR(config->local_repositories[0], "/home/someone/src");
     CHECK_STR(config->local_repositories[1], "/home/someone");

@@ -75,6 +75,7 @@ struct rig {
     struct vault *vault;
     struct proxy *proxy;
     char token[PROXY_TOKEN_SIZE];
+    uint8_t hash[PROXY_TOKEN_HASH_SIZE];
     struct rig_decision decisions[RIG_DECISIONS];
     unsigned decision_count;
     unsigned traffic;
@@ -317,7 +318,7 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     options.on_traffic = rig_on_traffic;
     options.data = rig;
     CHECK_EQ(proxy_start(&rig->proxy, &rig->loop, rig->vault, clock_system(), &options, &err), 0);
-    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, rig->token, &err), 0);
+    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, rig->token, rig->hash, &err), 0);
     fd = listener_tcp_socket("127.0.0.1", 0, &rig->proxy_port, &err);
     CHECK(fd >= 0);
     CHECK_EQ(proxy_attach(rig->proxy, "run_1", fd, &err), 0);

@@ -685,16 +685,39 @@ TEST(an_early_answer_to_an_upload_arrives)
     rig_stop(rig);
 }
 
+TEST(a_token_given_out_before_a_restart_still_serves_its_run)
+{
+    struct rig *rig = rig_start(NULL);
+    struct proxy_grant grant = { .run_id = "run_1" };
+    struct error err = ERROR_INIT;
+    uint8_t other[PROXY_TOKEN_HASH_SIZE] = { 1 };
+    struct rig_client *client;
+    int fd;
+
+    proxy_revoke(rig->proxy, "run_1");
+    CHECK_EQ(proxy_restore_run(rig->proxy, &grant, rig->hash, &err), 0);
+    CHECK_EQ(proxy_restore_run(rig->proxy, &grant, other, &err), -1);
+    CHECK_EQ(err.code, ERR_CONFLICT);
+    fd = listener_tcp_socket("127.0.0.1", 0, &rig->proxy_port, &err);
+    CHECK_EQ(proxy_attach(rig->proxy, "run_1", fd, &err), 0);
+    client = begin(rig, NO_BODY);
+    RIG_UNTIL(rig, client->in.len > 0 && rig->decision_count > 0);
+    CHECK_HAS(buf_text(&client->in), "HTTP/1.1 200 ");
+    rig_hang_up(client);
+    rig_stop(rig);
+}
+
 TEST(a_token_serves_its_own_run_only)
 {
     struct rig *rig = rig_start(NULL);
     const char *const only[] = { "github" };
     struct proxy_grant grant = { .run_id = "run_2", .services = only, .service_count = 1 };
     char other[PROXY_TOKEN_SIZE];
+    uint8_t hash[PROXY_TOKEN_HASH_SIZE];
     struct error err = ERROR_INIT;
 
-    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, other, &err), 0);
-    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, other, &err), -1);
+    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, other, hash, &err), 0);
+    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, other, hash, &err), -1);
     CHECK_EQ(err.code, ERR_CONFLICT);
     AUTO_FREE
     char *request = mem_printf(MESSAGES "x-api-key: %s\r\n" NO_BODY, other);

@@ -122,7 +122,10 @@ TEST(a_signal_reaches_the_whole_group_of_a_program)
     /* The stream ends only when sleep, which holds it too, is gone. */
     rig_read(one.process.stdout_fd, &out, NULL);
     rig_close_streams(&one);
-    rig_wait(&rig, &one); /* the status was fetched before */
+    rig_wait(&rig, &one); /* it is kept */
+    CHECK_EQ(one.status.signal, SIGTERM);
+    sandbox_forget(rig.sandbox, one.process.id);
+    rig_wait(&rig, &one);
     CHECK_EQ(one.error.code, ERR_NOT_FOUND);
     rig_stop(&rig);
 }
@@ -805,9 +808,10 @@ TEST(user_an_exit_status_waits_for_the_next_supervisor)
     CHECK_EQ(one.status.code, 9);
     one.spawned = false;
     rig_close_streams(&one);
+    sandbox_forget(rig.sandbox, id);
     CHECK_EQ(sandbox_attach(rig.sandbox, id, rig_on_spawned, &one, &err), 0);
     RIG_UNTIL(&rig, one.spawned);
-    CHECK_EQ(one.error.code, ERR_NOT_FOUND); /* forgotten with its status */
+    CHECK_EQ(one.error.code, ERR_NOT_FOUND);
     rig_stop(&rig);
 }
 

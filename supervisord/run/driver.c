@@ -1,0 +1,457 @@
+/* driver.c: the run's side of its agent: what it gives the driver, and what it hears from it. */
+#include "run/internal.h"
+
+#include <string.h>
+
+#include "common/json_write.h"
+#include "common/str.h"
+
+#define REQUEST_MAX (512u << 10)
+
+void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token)
+{
+    const struct runs_options *options = &run->runs->options;
+
+    setup->providers = mem_new_zero(options->model_service_count + 1, sizeof(*setup->providers));
+    for (size_t i = 0; i < options->model_service_count; i++) {
+        const struct run_model_service *service = &options->model_services[i];
+
+        setup->providers[i] = (struct agent_provider){
+            .name = service->name,
+            .npm = service->npm,
+            .base_url = mem_printf("http://127.0.0.1:%d/proxy/%s%s", RUN_PROXY_PORT, service->name,
+                                   service->path),
+            .models = service->models,
+            .model_count = service->model_count,
+        };
+    }
+    setup->directory = run_directory(run);
+    /* Of no worth outside the sandbox, and inside whoever can read the agent's environment has the
+     * token too: what matters is that the next supervisor knows it. */
+    str_hex(setup->password, run->record.token_hash, 16);
+    setup->options = (struct agent_options){
+        .id = run->record.id.text,
+        .token = token,
+        .password = setup->password,
+        .model = run->record.model,
+        .directory = setup->directory,
+        .home = SANDBOX_HOME,
+        .conversation = run->session.agent_session,
+        .title = run->record.title,
+        .providers = setup->providers,
+        .provider_count = options->model_service_count,
+        .start_timeout_ms = (uint64_t)options->agent_start_seconds * 1000,
+        .clock = run->runs->clock,
+    };
+}
+
+void driver_setup_finish(struct driver_setup *setup, const struct run *run)
+{
+    for (size_t i = 0; i < run->runs->options.model_service_count; i++)
+        free((void *)(uintptr_t)setup->providers[i].base_url);
+    free(setup->providers);
+    free(setup->directory);
+}
+
+/* One answer of the sandbox on its way to the driver: the types of the two floors meet here only.
+ */
+struct relay {
+    void (*spawned)(void *context, const struct agent_process *process, const struct error *err);
+    void (*ended)(void *context, int code, int signal, const struct error *err);
+    void *context;
+};
+
+static void relay_spawned(void *data, const struct sandbox_process *process,
+                          const struct error *err)
+{
+    struct relay *relay = data;
+    struct agent_process copy = { 0, -1, -1, -1 };
+
+    if (process != NULL)
+        copy = (struct agent_process){ process->id, process->stdin_fd, process->stdout_fd,
+                                       process->stderr_fd };
+    relay->spawned(relay->context, err == NULL ? &copy : NULL, err);
+    free(relay);
+}
+
+static int host_spawn(void *data, const struct agent_command *command,
+                      void (*done)(void *, const struct agent_process *, const struct error *),
+                      void *context, struct error *err)
+{
+    struct run *run = data;
+    struct sandbox_command wanted = { .argv = command->argv,
+                                      .env = command->env,
+                                      .cwd = command->cwd,
+                                      .stdin_mode = command->stdin_pipe ? SANDBOX_STDIN_PIPE
+                                                                        : SANDBOX_STDIN_NULL };
+    struct relay *relay = NEW(struct relay);
+
+    relay->spawned = done;
+    relay->context = context;
+    if (sandbox_spawn(run->sandbox, &wanted, relay_spawned, relay, err) == 0)
+        return 0;
+    free(relay);
+    return -1;
+}
+
+static int host_attach(void *data, uint32_t process_id,
+                       void (*done)(void *, const struct agent_process *, const struct error *),
+                       void *context, struct error *err)
+{
+    struct run *run = data;
+    struct relay *relay = NEW(struct relay);
+
+    relay->spawned = done;
+    relay->context = context;
+    if (sandbox_attach(run->sandbox, process_id, relay_spawned, relay, err) == 0)
+        return 0;
+    free(relay);
+    return -1;
+}
+
+static void relay_ended(void *data, const struct sandbox_exit *status, const struct error *err)
+{
+    struct relay *relay = data;
+
+    relay->ended(relay->context, status != NULL ? status->code : -1,
+                 status != NULL ? status->signal : 0, err);
+    free(relay);
+}
+
+static int host_wait(void *data, uint32_t process_id,
+                     void (*done)(void *, int, int, const struct error *), void *context,
+                     struct error *err)
+{
+    struct run *run = data;
+    struct relay *relay = NEW(struct relay);
+
+    relay->ended = done;
+    relay->context = context;
+    if (sandbox_wait(run->sandbox, process_id, relay_ended, relay, err) == 0)
+        return 0;
+    free(relay);
+    return -1;
+}
+
+static int host_connect(void *data, uint16_t port, void (*done)(void *, int, const struct error *),
+                        void *context, struct error *err)
+{
+    struct run *run = data;
+
+    return sandbox_connect(run->sandbox, port, done, context, err);
+}
+
+static void host_signal(void *data, uint32_t process_id, int signal)
+{
+    struct run *run = data;
+
+    if (run->sandbox != NULL && !run->sandbox_over)
+        sandbox_signal(run->sandbox, process_id, signal);
+}
+
+static void on_agent_ready(void *data, const char *failure_code, const struct error *err)
+{
+    struct run *run = data;
+
+    if (err != NULL) {
+        run->agent_done = true;
+        run_fail(run, failure_code, err->text,
+                 "the run's log has the agent's own words: sandboxctl logs", true);
+    } else if (run->record.state == RUN_PROMPT && run->record.prompt_id[0] == '\0' &&
+               !run->prompt_sent) {
+        step_prompt(run);
+    } else if (run->record.state == RUN_WAITING && run->open_request == NULL) {
+        run_apply(run, RUN_EV_ANSWERED);
+    } else {
+        run_apply(run, RUN_EV_AGENT_READY);
+    }
+}
+
+static void on_agent_process(void *data, uint32_t process_id)
+{
+    struct run *run = data;
+    struct error err = ERROR_INIT;
+
+    run->record.agent_process = process_id;
+    if (run_save(run, &err) < 0)
+        log_warn(run->record.id.text, "the agent's process can't be recorded: %s", err.text);
+}
+
+static bool on_sending(void *data, const char *conversation, const char *prompt_id)
+{
+    struct run *run = data;
+    struct error err = ERROR_INIT;
+
+    if (conversation[0] != '\0')
+        record_set(&run->session.agent_session, conversation);
+    record_set(&run->session.agent, run->record.agent);
+    record_set(&run->record.prompt_id, prompt_id[0] != '\0' ? prompt_id : PROMPT_WITHOUT_ID);
+    if (run_save(run, &err) == 0)
+        return true;
+    log_error(run->record.id.text, "the prompt is not sent, it can't be recorded: %s", err.text);
+    record_set(&run->record.prompt_id, "");
+    return false;
+}
+
+static void set_text(char **slot, const char *text)
+{
+    free(*slot);
+    *slot = mem_strdup(text);
+}
+
+static void forget_request(struct run *run)
+{
+    free(STEAL(run->open_request));
+    free(STEAL(run->open_request_id));
+}
+
+/* A request as run views and events show it: what the driver's data holds comes last. */
+static void write_request(struct buf *out, const struct agent_event *event, enum run_note kind)
+{
+    struct json_writer writer;
+
+    json_write_init(&writer, out);
+    json_write_object(&writer);
+    json_member_string(&writer, "requestId", event->request_id);
+    json_member_string(&writer, "kind", kind == RUN_NOTE_QUESTION ? "question" : "permission");
+    json_member_string(&writer, "text", event->text);
+    if (event->data != NULL && !str_equal(event->data, "{}"))
+        buf_printf(out, ",%s", event->data + 1); /* its end is ours */
+    else
+        json_write_object_end(&writer);
+}
+
+/* Unless it was told to the supervisor before us. */
+static void note(struct run *run, enum run_note kind, const struct agent_event *event,
+                 const char *data)
+{
+    if (event->key == NULL || !told_has(run->told, event->key))
+        events_note_as(run, kind, event->text, data, event->key);
+}
+
+static void on_request(struct run *run, const struct agent_event *event, enum run_note kind)
+{
+    AUTO_BUF struct buf request = BUF_INIT(REQUEST_MAX);
+
+    write_request(&request, event, kind);
+    set_text(&run->open_request, request.failed ? "{}" : buf_text(&request));
+    set_text(&run->open_request_id, event->request_id);
+    note(run, kind, event, run->open_request);
+    if (run->record.state != RUN_WAITING)
+        run_apply(run, RUN_EV_ASKED);
+}
+
+static void take_usage(struct run *run, const struct agent_usage *usage)
+{
+    struct run_usage_record *to = &run->record.usage;
+
+    to->input_tokens = usage->input_tokens;
+    to->output_tokens = usage->output_tokens;
+    to->cache_read_tokens = usage->cache_read_tokens;
+    to->cache_write_tokens = usage->cache_write_tokens;
+    to->cost_microdollars = usage->cost_microdollars;
+}
+
+static void on_agent_event(void *data, const struct agent_event *event)
+{
+    struct run *run = data;
+
+    run_touch(run);
+    switch (event->kind) {
+    case AGENT_EVENT_ALIVE:
+    case AGENT_EVENT_RUNNING:
+    case AGENT_EVENT_TITLE:
+        break;
+    case AGENT_EVENT_TEXT:
+        note(run, RUN_NOTE_TEXT, event, event->data);
+        break;
+    case AGENT_EVENT_REASONING:
+        note(run, RUN_NOTE_REASONING, event, event->data);
+        break;
+    case AGENT_EVENT_TOOL_START:
+        set_text(&run->current_step, event->text);
+        break;
+    case AGENT_EVENT_TOOL:
+        set_text(&run->current_step, event->text);
+        note(run, RUN_NOTE_TOOL, event, event->data);
+        break;
+    case AGENT_EVENT_TODO:
+        events_note(run, RUN_NOTE_TODO, event->text, event->data);
+        break;
+    case AGENT_EVENT_PERMISSION:
+        on_request(run, event, RUN_NOTE_PERMISSION);
+        break;
+    case AGENT_EVENT_QUESTION:
+        on_request(run, event, RUN_NOTE_QUESTION);
+        break;
+    case AGENT_EVENT_ANSWERED:
+        if (str_equal(run->open_request_id, event->request_id)) {
+            forget_request(run);
+            run_apply(run, RUN_EV_ANSWERED);
+        }
+        break;
+    case AGENT_EVENT_RETRY:
+        events_note(run, RUN_NOTE_RETRY, event->text, event->data);
+        break;
+    case AGENT_EVENT_USAGE:
+        take_usage(run, &event->usage);
+        break;
+    case AGENT_EVENT_LOG:
+        events_note(run, RUN_NOTE_LOG, event->text, event->data);
+        break;
+    }
+}
+
+static void on_prompt_taken(void *data)
+{
+    run_apply(data, RUN_EV_PROMPT_TAKEN);
+}
+
+static void take_end(struct run *run, const struct agent_end *end)
+{
+    size_t len = strlen(end->output);
+    AUTO_FREE
+    char *output = mem_strndup(
+        end->output, len > RUN_OUTPUT_MAX ? str_utf8_cut(end->output, RUN_OUTPUT_MAX) : len);
+
+    record_set(&run->record.output, output);
+    record_set(&run->record.evidence.finish_reason, end->finish_reason);
+    if (end->usage_known)
+        take_usage(run, &end->usage);
+    if (end->kind == AGENT_END_INCOMPLETE)
+        record_set(&run->record.verdict, "incomplete");
+}
+
+static void on_agent_end(void *data, const struct agent_end *end)
+{
+    struct run *run = data;
+
+    run->agent_done = true;
+    forget_request(run);
+    uv_timer_stop(&run->watch);
+    take_end(run, end);
+    if (run->record.state == RUN_COLLECTING) {
+        /* It was asked to stop; what it did is looked at now. */
+        step_collect(run);
+        return;
+    }
+    switch (end->kind) {
+    case AGENT_END_DONE:
+    case AGENT_END_INCOMPLETE:
+        run_apply(run, RUN_EV_AGENT_DONE);
+        break;
+    case AGENT_END_ABORTED:
+        run_fail(run, "agent_error", "the agent stopped by itself before it was done", "", true);
+        break;
+    case AGENT_END_FAILED:
+        run_fail(run, end->error_code[0] != '\0' ? end->error_code : "agent_error", end->message,
+                 end->hint, end->retryable);
+        break;
+    }
+}
+
+static struct agent_host make_host(struct run *run)
+{
+    return (struct agent_host){ .data = run,
+                                .spawn = host_spawn,
+                                .attach = host_attach,
+                                .wait = host_wait,
+                                .connect = host_connect,
+                                .signal = host_signal };
+}
+
+static struct agent_callbacks make_callbacks(struct run *run)
+{
+    return (struct agent_callbacks){ .on_ready = on_agent_ready,
+                                     .on_process = on_agent_process,
+                                     .on_sending = on_sending,
+                                     .on_event = on_agent_event,
+                                     .on_prompt_taken = on_prompt_taken,
+                                     .on_end = on_agent_end,
+                                     .data = run };
+}
+
+void step_start_agent(struct run *run)
+{
+    const struct agent_host host = make_host(run);
+    const struct agent_callbacks callbacks = make_callbacks(run);
+    struct driver_setup setup;
+    struct error err = ERROR_INIT;
+    int rc;
+
+    /* The driver keeps the token only in the configuration file that it placed before. */
+    driver_setup_init(&setup, run, "");
+    rc = run->driver->start(&run->agent, run->runs->loop, &host, &setup.options, &callbacks, &err);
+    driver_setup_finish(&setup, run);
+    if (rc < 0)
+        run_fail(run, "agent_not_ready", err.text,
+                 "the run's log has the agent's own words: sandboxctl logs", true);
+}
+
+static void on_watch(uv_timer_t *timer)
+{
+    struct run *run = timer->data;
+    uint64_t limit = (uint64_t)run->runs->options.stall_minutes * 60000;
+    uint64_t silent = clock_mono_ms(run->runs->clock) - run->active_mono_ms;
+    AUTO_FREE
+    char *message = NULL;
+
+    if (silent < limit) {
+        uv_timer_start(&run->watch, on_watch, limit - silent, 0);
+        return;
+    }
+    if (run->record.state == RUN_WAITING) /* its silence is ours, until the answer */
+        uv_timer_start(&run->watch, on_watch, limit, 0);
+    if (run->record.state != RUN_PROMPT && run->record.state != RUN_WORKING)
+        return;
+    message = mem_printf("no sign of life from the agent or its model for %u minutes",
+                         run->runs->options.stall_minutes);
+    run->driver->abort(run->agent);
+    run_fail(run, "agent_stalled", message, "continue the session with a new run", true);
+}
+
+static void start_watch(struct run *run)
+{
+    run_touch(run);
+    run->agent_done = false;
+    if (run->runs->options.stall_minutes > 0)
+        uv_timer_start(&run->watch, on_watch, (uint64_t)run->runs->options.stall_minutes * 60000,
+                       0);
+}
+
+int driver_resume(struct run *run, struct error *err)
+{
+    const struct agent_host host = make_host(run);
+    const struct agent_callbacks callbacks = make_callbacks(run);
+    bool prompted = run->record.prompt_id[0] != '\0';
+    const struct agent_resume resume = {
+        .process_id = run->record.agent_process,
+        .prompt_id = prompted ? run->record.prompt_id : NULL,
+        .text = run->record.task,
+        .sent_ms = run->record.started_ms,
+        .taken = run->record.state == RUN_WORKING || run->record.state == RUN_WAITING,
+        .output = told_output(run->told),
+    };
+    struct driver_setup setup;
+    int rc;
+
+    if (prompted)
+        start_watch(run);
+    driver_setup_init(&setup, run, "");
+    rc = run->driver->resume(&run->agent, run->runs->loop, &host, &setup.options, &resume,
+                             &callbacks, err);
+    driver_setup_finish(&setup, run);
+    return rc;
+}
+
+void step_prompt(struct run *run)
+{
+    struct error err = ERROR_INIT;
+
+    run->prompt_sent = true;
+    start_watch(run);
+    if (run->driver->prompt(run->agent, run->record.task, &err) < 0) {
+        run->agent_done = true;
+        run_fail(run, "agent_error", err.text, "", true);
+    }
+}
