@@ -166,9 +166,15 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
     const struct config *config = supervisor->config;
     struct service_lists lists;
     struct runs_options options;
+    struct run_repository *repositories;
     int rc;
 
     make_service_lists(config, &lists);
+    repositories = mem_new_zero(config->repository_count + 1, sizeof(*repositories));
+    for (size_t i = 0; i < config->repository_count; i++)
+        repositories[i] =
+            (struct run_repository){ config->repositories[i].address, config->repositories[i].setup,
+                                     config->repositories[i].setup_minutes };
     options = (struct runs_options){
         .state_dir = supervisor->paths->state,
         .runtime_dir = supervisor->paths->runtime,
@@ -186,14 +192,28 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .local_repository_count = config->local_repository_count,
         .host_uid_base = config->host_uid_base,
         .host_uid_count = config->host_uid_count,
-        .sandbox = { .backend = "bwrap",
+        .repositories = repositories,
+        .repository_count = config->repository_count,
+        .setup_allow = (const char *const *)config->setup_allow,
+        .setup_allow_count = config->setup_allow_count,
+        .setup_minutes = config->setup_minutes,
+        .environment = (const char *const *)config->sandbox_environment,
+        .environment_count = config->sandbox_environment_count,
+        .folders = (const char *const *)config->sandbox_folders,
+        .folder_count = config->sandbox_folder_count,
+        .caches = (const char *const *)config->sandbox_caches,
+        .cache_count = config->sandbox_cache_count,
+        .home = supervisor->paths->home,
+        .sandbox = { .backend = config->sandbox_backend,
+                     .allow_none = config->sandbox_allow_none,
                      .bwrap = config->sandbox_bwrap,
                      .init_path = supervisor->init_path,
                      .start_timeout_ms = 20000 },
         .limits = { .memory_bytes = (uint64_t)config->memory_mib << 20,
                     .processes = config->processes,
-                    .open_files = 4096,
-                    .tmp_bytes = 1ull << 30 },
+                    .cpu_weight = config->cpu_weight,
+                    .open_files = config->open_files,
+                    .tmp_bytes = (uint64_t)config->tmp_mib << 20 },
         .model_services = lists.models,
         .model_service_count = lists.model_count,
         .git_services = lists.git_names,
@@ -203,6 +223,7 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
     rc = runs_start(&supervisor->runs, &supervisor->loop, supervisor->store, supervisor->proxy,
                     clock_system(), &options, err);
     finish_service_lists(&lists);
+    free(repositories);
     return rc;
 }
 

@@ -600,6 +600,7 @@ void config_free(struct config *config)
             set_list(config, setting, NULL, 0);
     }
     config_services_finish(config);
+    config_repositories_finish(config);
     free(config->file);
     free(config);
 }
@@ -663,5 +664,6 @@ void config_print(const struct config *config, struct buf *out)
                        (unsigned long long)setting->max);
         buf_append_char(out, '\n');
     }
+    config_repositories_print(config, out);
     config_services_print(config, out);
 }

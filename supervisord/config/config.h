@@ -31,6 +31,13 @@ struct config_service {
     bool builtin;
 };
 
+/* What the operator says about one repository. */
+struct config_repository {
+    char *address;          /* as a run names it; with a star at the end: all that begin so */
+    char *setup;            /* the set-up command, "" none */
+    uint32_t setup_minutes; /* 0: as for others */
+};
+
 enum config_origin { CONFIG_ORIGIN_DEFAULT, CONFIG_ORIGIN_FILE, CONFIG_ORIGIN_ENVIRONMENT };
 
 #define CONFIG_SETTINGS_MAX 64
@@ -85,6 +92,8 @@ struct config {
     bool detect_registries;
     struct config_service *services; /* built-in ones and the file's */
     size_t service_count;
+    struct config_repository *repositories; /* in the order of the file */
+    size_t repository_count;
     char *file; /* the file that was asked for; it may be missing */
     enum config_origin origins[CONFIG_SETTINGS_MAX]; /* in the order of the table */
 };

@@ -48,6 +48,12 @@ int config_services_read(struct config *config, const struct json_value *service
                          struct error *err);
 void config_services_print(const struct config *config, struct buf *out);
 
+/* config_repositories.c */
+void config_repositories_finish(struct config *config);
+int config_repositories_read(struct config *config, const struct json_value *repositories,
+                             const char *file, struct error *err);
+void config_repositories_print(const struct config *config, struct buf *out);
+
 void config_list_free(char **list, size_t count);
 
 #endif

@@ -35,6 +35,7 @@ static void give_up(struct run *run, const struct error *err)
  * the agent is at work. */
 static void (*const anew[RUN_STATE_COUNT])(struct run *run) = {
     [RUN_CLONE] = step_clone,
+    [RUN_SETUP] = step_setup,
     [RUN_AGENT] = step_start_agent,
     [RUN_COLLECTING] = step_collect,
 };

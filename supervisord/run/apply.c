@@ -8,6 +8,7 @@ static const char *const phase_names[RUN_STATE_COUNT] = {
     [RUN_QUEUED] = "queue", [RUN_SANDBOX] = "sandbox",    [RUN_CLONE] = "clone",
     [RUN_AGENT] = "agent",  [RUN_PROMPT] = "prompt",      [RUN_WORKING] = "work",
     [RUN_WAITING] = "work", [RUN_COLLECTING] = "collect", [RUN_STOPPING] = "stop",
+    [RUN_SETUP] = "setup",
 };
 
 /* By value those of the socket's protocol. */
@@ -21,7 +22,7 @@ static const struct {
     [RUN_WAITING] = { 3, "waiting" },         [RUN_COLLECTING] = { 2, "running" },
     [RUN_STOPPING] = { 2, "running" },        [RUN_COMPLETED] = { 4, "completed" },
     [RUN_FAILED] = { 5, "failed" },           [RUN_CANCELLED] = { 6, "cancelled" },
-    [RUN_INTERRUPTED] = { 7, "interrupted" },
+    [RUN_INTERRUPTED] = { 7, "interrupted" }, [RUN_SETUP] = { 1, "started" },
 };
 
 int run_status_of(const struct run_record *run)
@@ -55,6 +56,9 @@ static void act(struct run *run, enum run_action action)
         break;
     case RUN_ACT_CLONE:
         step_clone(run);
+        break;
+    case RUN_ACT_SETUP:
+        step_setup(run);
         break;
     case RUN_ACT_START_AGENT:
         step_start_agent(run);

@@ -6,9 +6,6 @@
 
 #include "common/str.h"
 
-#define PROGRESS_LINE_MAX 512
-#define PROGRESS_EVERY_MS 2000
-
 enum clone_step {
     CLONE_CLEAR,
     CLONE_FETCH,
@@ -22,8 +19,7 @@ struct clone {
     enum clone_step step;
     struct repository repository;
     char *folder;
-    struct buf line; /* the progress line being read */
-    uint64_t told_ms;
+    struct progress progress;
     char *failure; /* set when CLONE_CLEANUP ends a failed clone */
     const char *hint;
     const char *code;
@@ -39,42 +35,18 @@ void clone_free(struct run *run)
     if (clone == NULL)
         return;
     repository_finish(&clone->repository);
-    buf_finish(&clone->line);
+    progress_finish(&clone->progress);
     free(clone->folder);
     free(clone->failure);
     free(clone);
 }
 
-static void tell_line(struct run *run, bool last)
-{
-    struct clone *clone = run->clone;
-    uint64_t now = uv_now(run->runs->loop);
-    AUTO_BUF struct buf text;
-
-    if (clone->line.len > 0 && (last || now - clone->told_ms >= PROGRESS_EVERY_MS)) {
-        buf_init(&text, PROGRESS_LINE_MAX * 8);
-        str_append_escaped(&text, clone->line.data, clone->line.len, PROGRESS_LINE_MAX);
-        events_note(run, RUN_NOTE_LOG, buf_text(&text), "{\"phase\":\"clone\"}");
-        clone->told_ms = now;
-    }
-    buf_clear(&clone->line);
-}
-
-/* git redraws its progress with carriage returns; a line that ends with a line feed is final and
- * always told. */
 static void on_output(void *data, bool is_stderr, const char *bytes, size_t len)
 {
     struct run *run = data;
 
-    if (!is_stderr || run->clone == NULL)
-        return;
-    run_touch(run);
-    for (size_t i = 0; i < len; i++) {
-        if (bytes[i] == '\n' || bytes[i] == '\r')
-            tell_line(run, bytes[i] == '\n');
-        else if (run->clone->line.len < PROGRESS_LINE_MAX)
-            buf_append_char(&run->clone->line, bytes[i]);
-    }
+    if (is_stderr && run->clone != NULL)
+        progress_feed(run, &run->clone->progress, bytes, len);
 }
 
 static void give_up(struct run *run)
@@ -299,7 +271,7 @@ void step_clone(struct run *run)
     int rc;
 
     run->clone = NEW(struct clone);
-    buf_init(&run->clone->line, PROGRESS_LINE_MAX);
+    progress_init(&run->clone->progress);
     if (run->session.cloned) {
         run->clone->folder = run_directory(run);
         next(run, CLONE_HEAD);

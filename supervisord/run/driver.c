@@ -29,6 +29,7 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
     /* Of no worth outside the sandbox, and inside whoever can read the agent's environment has the
      * token too: what matters is that the next supervisor knows it. */
     str_hex(setup->password, run->record.token_hash, 16);
+    setup->environment = environment_added(run);
     setup->options = (struct agent_options){
         .id = run->record.id.text,
         .token = token,
@@ -40,6 +41,7 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
         .title = run->record.title,
         .providers = setup->providers,
         .provider_count = options->model_service_count,
+        .env = setup->environment,
         .start_timeout_ms = (uint64_t)options->agent_start_seconds * 1000,
         .clock = run->runs->clock,
     };
@@ -51,6 +53,7 @@ void driver_setup_finish(struct driver_setup *setup, const struct run *run)
         free((void *)(uintptr_t)setup->providers[i].base_url);
     free(setup->providers);
     free(setup->directory);
+    free(setup->environment);
 }
 
 /* One answer of the sandbox on its way to the driver: the types of the two floors meet here only.

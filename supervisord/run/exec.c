@@ -28,27 +28,29 @@ int run_exec_start(struct run_exec **out, struct runs *runs, const struct id *id
                    const char *const *argv, const struct run_exec_callbacks *callbacks,
                    struct error *err)
 {
-    static const char *const env[] = { "HOME=" SANDBOX_HOME, "PATH=/usr/local/bin:/usr/bin:/bin",
-                                       "LANG=C.UTF-8",       "TERM=dumb",
-                                       "SHELL=/bin/bash",    NULL };
     struct run *run = registry_find(runs, id->text);
     AUTO_FREE
     char *cwd = NULL;
+    char **env;
     struct run_exec *exec;
+    int rc;
 
-    if (run == NULL || run->sandbox == NULL || run->sandbox_over || run->record.state < RUN_CLONE ||
-        run->record.state > RUN_COLLECTING)
+    if (run == NULL || run->sandbox == NULL || run->sandbox_over ||
+        !run_state_has_sandbox((enum run_state)run->record.state))
         return error_set(err, ERR_CONFLICT, 0, "run %s has no live sandbox now", id->text);
     cwd = run->session.cloned ? run_directory(run) : mem_strdup(SANDBOX_WORKSPACE);
     exec = NEW(struct run_exec);
     exec->callbacks = *callbacks;
+    env = environment_new(run);
     struct command_options options = { .argv = argv,
-                                       .env = env,
+                                       .env = (const char *const *)env,
                                        .cwd = cwd,
                                        .on_output = on_output,
                                        .on_done = on_done,
                                        .data = exec };
-    if (command_start(&exec->command, runs->loop, run->sandbox, &options, err) < 0) {
+    rc = command_start(&exec->command, runs->loop, run->sandbox, &options, err);
+    environment_free(env);
+    if (rc < 0) {
         free(exec);
         return -1;
     }

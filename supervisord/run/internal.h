@@ -18,6 +18,7 @@
 
 struct collect; /* collect.c: evidence being taken */
 struct clone;   /* clone.c: code coming in */
+struct setup;   /* setup.c: a repository's set-up command */
 struct told;    /* told.c: what an earlier supervisor heard */
 
 /* In a record's prompt_id: sent, by an agent that gives prompts no ids. */
@@ -45,6 +46,7 @@ struct run {
     struct told *told;       /* NULL: nothing */
     struct command *command; /* the one git command under way */
     struct clone *clone;
+    struct setup *setup;
     struct collect *collect;
     struct list execs; /* run_exec::link */
 
@@ -143,6 +145,8 @@ void admission_arm_deadline(struct run *run);
 void step_start_sandbox(struct run *run);
 void step_clone(struct run *run);
 void clone_free(struct run *run);
+void step_setup(struct run *run);
+void setup_free(struct run *run);
 void step_start_agent(struct run *run);
 void step_prompt(struct run *run);
 void step_collect(struct run *run);
@@ -150,11 +154,33 @@ void step_abort_and_collect(struct run *run);
 void collect_free(struct run *run);
 void step_stop(struct run *run);
 void step_finish(struct run *run);
+/* environment.c: what every program of a run gets to know, "NAME=value" and NULL at the end. */
+char **environment_new(const struct run *run);
+void environment_free(char **environment);
+/* What the configuration adds, to be borrowed while the array lives (free the array only). */
+const char **environment_added(const struct run *run);
+
+/* caches.c */
+/* Folders and caches of the configuration. */
+int caches_add(struct run *run, struct sandbox_spec *spec, struct error *err);
+/* Variables that point tools to them: from INDEX 0 up, NULL at the end. */
+const char *caches_variable(const struct run *run, size_t index);
+
+/* progress.c: lines of a program's progress for the log, not too many of them. */
+struct progress {
+    struct buf line;
+    uint64_t told_ms;
+};
+void progress_init(struct progress *progress);
+void progress_finish(struct progress *progress);
+void progress_feed(struct run *run, struct progress *progress, const char *bytes, size_t len);
+
 /* driver.c */
 struct driver_setup {
     struct agent_options options;
     struct agent_provider *providers;
     char *directory;
+    const char **environment;
     char password[2 * 16 + 1];
 };
 void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token);

@@ -46,8 +46,7 @@ void recover_lost(struct run *run)
 /* From the clone on a sandbox has all that it needs, and the record knows its token. */
 static bool may_be_adopted(const struct run *run)
 {
-    return run->driver != NULL && run->record.state >= RUN_CLONE &&
-           run->record.state <= RUN_COLLECTING;
+    return run->driver != NULL && run_state_has_sandbox((enum run_state)run->record.state);
 }
 
 static void settle(struct run *run)
@@ -76,8 +75,9 @@ int recover_all(struct runs *runs, struct error *err)
     struct store_run_filter filter = { .limit = SIZE_MAX };
     struct found found = { .runs = runs };
 
-    for (int state = 0; state < RUN_COMPLETED; state++)
-        filter.states |= UINT64_C(1) << state;
+    for (int state = 0; state < RUN_STATE_COUNT; state++)
+        if (!run_state_final((enum run_state)state))
+            filter.states |= UINT64_C(1) << state;
     if (store_run_each(runs->store, &filter, add_found, &found, err) < 0)
         return error_wrap(err, "runs of the last supervisor");
     LIST_EACH(&runs->live, link) {

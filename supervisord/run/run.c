@@ -37,13 +37,26 @@ static const struct run_model_service *copy_services(const struct run_model_serv
     return copy;
 }
 
+static const struct run_repository *copy_repositories(const struct run_repository *list,
+                                                      size_t count)
+{
+    struct run_repository *copy = mem_new_zero(count + 1, sizeof(*copy));
+
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = list[i];
+        copy[i].address = mem_strdup(list[i].address);
+        copy[i].setup = mem_strdup(list[i].setup);
+    }
+    return copy;
+}
+
 static const char **text_slots(struct runs_options *options, size_t index)
 {
-    const char **slots[] = { &options->state_dir,        &options->runtime_dir,
-                             &options->data_dir,         &options->default_agent,
-                             &options->default_model,    &options->agent_opencode,
-                             &options->sandbox.backend,  &options->sandbox.bwrap,
-                             &options->sandbox.init_path };
+    const char **slots[] = { &options->state_dir,         &options->runtime_dir,
+                             &options->data_dir,          &options->default_agent,
+                             &options->default_model,     &options->agent_opencode,
+                             &options->sandbox.backend,   &options->sandbox.bwrap,
+                             &options->sandbox.init_path, &options->home };
 
     return index < ARRAY_LEN(slots) ? slots[index] : NULL;
 }
@@ -59,6 +72,11 @@ static void copy_options(struct runs_options *to, const struct runs_options *fro
     to->git_services = copy_list(from->git_services, from->git_service_count);
     to->git_targets = copy_list(from->git_targets, from->git_service_count);
     to->model_services = copy_services(from->model_services, from->model_service_count);
+    to->repositories = copy_repositories(from->repositories, from->repository_count);
+    to->setup_allow = copy_list(from->setup_allow, from->setup_allow_count);
+    to->environment = copy_list(from->environment, from->environment_count);
+    to->folders = copy_list(from->folders, from->folder_count);
+    to->caches = copy_list(from->caches, from->cache_count);
 }
 
 static void finish_options(struct runs_options *options)
@@ -70,6 +88,15 @@ static void finish_options(struct runs_options *options)
     free_list(options->local_repositories, options->local_repository_count);
     free_list(options->git_services, options->git_service_count);
     free_list(options->git_targets, options->git_service_count);
+    for (size_t i = 0; i < options->repository_count; i++) {
+        free((void *)(uintptr_t)options->repositories[i].address);
+        free((void *)(uintptr_t)options->repositories[i].setup);
+    }
+    free((void *)(uintptr_t)options->repositories);
+    free_list(options->setup_allow, options->setup_allow_count);
+    free_list(options->environment, options->environment_count);
+    free_list(options->folders, options->folder_count);
+    free_list(options->caches, options->cache_count);
     for (size_t i = 0; i < options->model_service_count; i++) {
         const struct run_model_service *service = &options->model_services[i];
 
@@ -214,6 +241,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
         if (run->command != NULL)
             command_cancel(STEAL(run->command));
         clone_free(run);
+        setup_free(run);
         collect_free(run);
         exec_cut_all(run);
         leave(run);

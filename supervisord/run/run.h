@@ -27,6 +27,13 @@ struct run_model_service {
     size_t model_count;
 };
 
+/* What the operator says about one repository. */
+struct run_repository {
+    const char *address; /* as a run names it; with a star at the end: all that begin so */
+    const char *setup;   /* the set-up command, "" none */
+    uint32_t setup_minutes;
+};
+
 struct runs_options {
     const char *state_dir;
     const char *runtime_dir;
@@ -44,6 +51,18 @@ struct runs_options {
     size_t local_repository_count;
     uint32_t host_uid_base;
     uint32_t host_uid_count;
+    const struct run_repository *repositories;
+    size_t repository_count;
+    const char *const *setup_allow; /* commands that a repository's own file may ask for */
+    size_t setup_allow_count;
+    uint32_t setup_minutes;
+    const char *const *environment; /* "NAME=value" for agents, set-up and exec */
+    size_t environment_count;
+    const char *const *folders; /* "HOST:INSIDE", read-only */
+    size_t folder_count;
+    const char *const *caches; /* "npm" or "npm=/path" */
+    size_t cache_count;
+    const char *home; /* of the user whose caches those are */
     struct sandbox_options sandbox;
     struct sandbox_limits limits;
     const struct run_model_service *model_services;

@@ -18,12 +18,14 @@ static const char *const state_names[RUN_STATE_COUNT] = {
     [RUN_FAILED] = "failed",
     [RUN_CANCELLED] = "cancelled",
     [RUN_INTERRUPTED] = "interrupted",
+    [RUN_SETUP] = "setup",
 };
 
 static const char *const event_names[RUN_EVENT_COUNT] = {
     [RUN_EV_ADMITTED] = "admitted",
     [RUN_EV_SANDBOX_READY] = "sandbox ready",
     [RUN_EV_CLONED] = "cloned",
+    [RUN_EV_SET_UP] = "set up",
     [RUN_EV_AGENT_READY] = "agent ready",
     [RUN_EV_PROMPT_TAKEN] = "prompt taken",
     [RUN_EV_ASKED] = "asked",
@@ -46,6 +48,7 @@ static const char *const action_names[] = {
     [RUN_ACT_ENQUEUE] = "enqueue",
     [RUN_ACT_START_SANDBOX] = "start sandbox",
     [RUN_ACT_CLONE] = "clone",
+    [RUN_ACT_SETUP] = "set up",
     [RUN_ACT_START_AGENT] = "start agent",
     [RUN_ACT_PROMPT] = "prompt",
     [RUN_ACT_ABORT_AND_COLLECT] = "abort, collect",
@@ -67,11 +70,17 @@ static const struct run_rule rules[] = {
     { RUN_SANDBOX, RUN_EV_DEADLINE, RUN_STOPPING, RUN_ACT_STOP },
     { RUN_SANDBOX, RUN_EV_LOST_EARLY, RUN_QUEUED, RUN_ACT_ENQUEUE },
 
-    { RUN_CLONE, RUN_EV_CLONED, RUN_AGENT, RUN_ACT_START_AGENT },
+    { RUN_CLONE, RUN_EV_CLONED, RUN_SETUP, RUN_ACT_SETUP },
     { RUN_CLONE, RUN_EV_STEP_FAILED, RUN_STOPPING, RUN_ACT_STOP },
     { RUN_CLONE, RUN_EV_CANCEL_ASKED, RUN_STOPPING, RUN_ACT_STOP },
     { RUN_CLONE, RUN_EV_DEADLINE, RUN_STOPPING, RUN_ACT_STOP },
     { RUN_CLONE, RUN_EV_LOST_EARLY, RUN_QUEUED, RUN_ACT_ENQUEUE },
+
+    { RUN_SETUP, RUN_EV_SET_UP, RUN_AGENT, RUN_ACT_START_AGENT },
+    { RUN_SETUP, RUN_EV_STEP_FAILED, RUN_STOPPING, RUN_ACT_STOP },
+    { RUN_SETUP, RUN_EV_CANCEL_ASKED, RUN_STOPPING, RUN_ACT_STOP },
+    { RUN_SETUP, RUN_EV_DEADLINE, RUN_STOPPING, RUN_ACT_STOP },
+    { RUN_SETUP, RUN_EV_LOST_EARLY, RUN_QUEUED, RUN_ACT_ENQUEUE },
 
     { RUN_AGENT, RUN_EV_AGENT_READY, RUN_PROMPT, RUN_ACT_PROMPT },
     { RUN_AGENT, RUN_EV_STEP_FAILED, RUN_STOPPING, RUN_ACT_STOP },
@@ -136,12 +145,17 @@ const char *run_action_name(enum run_action action)
 
 bool run_state_final(enum run_state state)
 {
-    return state >= RUN_COMPLETED;
+    return state >= RUN_COMPLETED && state <= RUN_INTERRUPTED;
+}
+
+bool run_state_has_sandbox(enum run_state state)
+{
+    return (state >= RUN_CLONE && state <= RUN_COLLECTING) || state == RUN_SETUP;
 }
 
 bool run_state_repeatable(enum run_state state)
 {
-    return state <= RUN_AGENT;
+    return state <= RUN_AGENT || state == RUN_SETUP;
 }
 
 enum run_outcome run_outcome_of_event(enum run_event event)

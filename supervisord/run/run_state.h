@@ -23,6 +23,7 @@ enum run_state {
     RUN_FAILED = 10,
     RUN_CANCELLED = 11,
     RUN_INTERRUPTED = 12,
+    RUN_SETUP = 13, /* between clone and agent: the repository's set-up command runs */
     RUN_STATE_COUNT
 };
 
@@ -30,6 +31,7 @@ enum run_event {
     RUN_EV_ADMITTED, /* the queue gave it a place */
     RUN_EV_SANDBOX_READY,
     RUN_EV_CLONED,
+    RUN_EV_SET_UP,
     RUN_EV_AGENT_READY,
     RUN_EV_PROMPT_TAKEN,
     RUN_EV_ASKED, /* the agent asked a question or for permission */
@@ -65,6 +67,7 @@ enum run_action {
     RUN_ACT_ENQUEUE,
     RUN_ACT_START_SANDBOX,
     RUN_ACT_CLONE,
+    RUN_ACT_SETUP,
     RUN_ACT_START_AGENT,
     RUN_ACT_PROMPT,
     RUN_ACT_ABORT_AND_COLLECT,
@@ -86,6 +89,8 @@ const char *run_state_name(enum run_state state);
 const char *run_event_name(enum run_event event);
 const char *run_action_name(enum run_action action);
 bool run_state_final(enum run_state state);
+/* Its sandbox is whole, and its record knows what a later supervisor needs to take it up. */
+bool run_state_has_sandbox(enum run_state state);
 /* Until then nothing of the agent has happened, so the whole run may be done again. */
 bool run_state_repeatable(enum run_state state);
 enum run_outcome run_outcome_of_event(enum run_event event);

@@ -218,6 +218,7 @@ void step_on_sandbox_end(void *data, const struct sandbox_end *end)
     case RUN_QUEUED:
     case RUN_SANDBOX:
     case RUN_CLONE:
+    case RUN_SETUP:
     case RUN_AGENT:
     case RUN_PROMPT:
     case RUN_WORKING:
@@ -258,7 +259,8 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
     sandbox_spec_add_mount(spec, run->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, run->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);
     add_git_config(run, spec, token);
-    if (add_agent(run, spec, token, err) < 0 || add_local_source(run, spec, err) < 0)
+    if (caches_add(run, spec, err) < 0 || add_agent(run, spec, token, err) < 0 ||
+        add_local_source(run, spec, err) < 0)
         return -1;
     return sandbox_start(&run->sandbox, runs->loop, &runs->options.sandbox, spec, &callbacks, err);
 }

@@ -30,6 +30,7 @@ static void cut_work(struct run *run)
     if (run->command != NULL)
         command_cancel(STEAL(run->command));
     clone_free(run);
+    setup_free(run);
     collect_free(run);
     exec_cut_all(run);
     proxy_revoke(run->runs->proxy, run->record.id.text);

@@ -117,6 +117,7 @@ static const struct field session_fields[] = {
     U32(9, struct session_record, host_uid),      BOOL(10, struct session_record, cloned),
     U64(11, struct session_record, created_ms),   U64(12, struct session_record, updated_ms),
     U64(13, struct session_record, run_count),    RUN(14, struct session_record, last_run),
+    BOOL(15, struct session_record, set_up),
 };
 
 /* Without number: it is part of the key. */

@@ -90,6 +90,7 @@ struct session_record {
     char *agent;
     char *agent_session; /* the agent's own id of the conversation; "" before the first prompt */
     uint32_t host_uid;   /* uid its sandbox runs under on the host */
+    bool set_up;         /* the set-up command has done its work, or there is none */
     bool cloned;         /* the clone is whole: set in the transaction that says so */
     uint64_t created_ms;
     uint64_t updated_ms;

@@ -15,6 +15,7 @@ void workspace_layout_init(struct workspace_layout *layout, const char *state_di
     layout->session = mem_printf("%s/sessions/%s", state_dir, session_id);
     layout->workspace = mem_printf("%s/workspace", layout->session);
     layout->home = mem_printf("%s/home", layout->session);
+    layout->caches = mem_printf("%s/caches", layout->session);
 }
 
 void workspace_layout_finish(struct workspace_layout *layout)
@@ -22,6 +23,7 @@ void workspace_layout_finish(struct workspace_layout *layout)
     free(STEAL(layout->session));
     free(STEAL(layout->workspace));
     free(STEAL(layout->home));
+    free(STEAL(layout->caches));
 }
 
 /* The folder itself is ours to make; it is looked at without following a link, and never entered.
@@ -55,9 +57,33 @@ int workspace_make(const struct workspace_layout *layout, uid_t uid, struct erro
     return 0;
 }
 
+int workspace_make_cache(const struct workspace_layout *layout, const char *name, uid_t uid,
+                         const char *lower, char **upper, char **work, struct error *err)
+{
+    AUTO_FREE
+    char *folder = mem_printf("%s/%s", layout->caches, name);
+    AUTO_FREE
+    char *new_upper = mem_printf("%s/upper", folder);
+    AUTO_FREE
+    char *new_work = mem_printf("%s/work", folder);
+
+    if (access(lower, F_OK) < 0)
+        return error_set(err, ERR_NOT_FOUND, 0,
+                         "the cache folder %s is not there; make it, or take %s out of "
+                         "sandbox.caches",
+                         lower, name);
+    if (make_owned(layout->caches, uid, err) < 0 || make_owned(folder, uid, err) < 0 ||
+        make_owned(new_upper, uid, err) < 0 || make_owned(new_work, uid, err) < 0)
+        return -1;
+    *upper = STEAL(new_upper);
+    *work = STEAL(new_work);
+    return 0;
+}
+
 void workspace_remove_empty(const struct workspace_layout *layout)
 {
     rmdir(layout->workspace);
     rmdir(layout->home);
+    rmdir(layout->caches);
     rmdir(layout->session);
 }

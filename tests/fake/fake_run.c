@@ -278,7 +278,7 @@ int run_load(struct runs *runs, const struct id *id, struct run_record *run, str
 
 int run_status_of(const struct run_record *run)
 {
-    static const int statuses[RUN_STATE_COUNT] = { 0, 1, 1, 1, 1, 2, 3, 2, 2, 4, 5, 6, 7 };
+    static const int statuses[RUN_STATE_COUNT] = { 0, 1, 1, 1, 1, 2, 3, 2, 2, 4, 5, 6, 7, 1 };
 
     return statuses[run->state];
 }
@@ -288,7 +288,7 @@ const char *run_phase_of(const struct run_record *run)
     static const char *const phases[RUN_STATE_COUNT] = { "queue",  "sandbox", "clone", "agent",
                                                          "prompt", "work",    "work",  "collect",
                                                          "stop",   "",        "",      "",
-                                                         "" };
+                                                         "",       "setup" };
 
     return phases[run->state];
 }
