@@ -30,5 +30,9 @@ extern const struct opencode_timing opencode_timing;
 int opencode_start(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
                    const struct agent_options *options, const struct agent_callbacks *callbacks,
                    const struct opencode_timing *timing, struct error *err);
+int opencode_resume_with(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                         const struct agent_options *options, const struct agent_resume *resume,
+                         const struct agent_callbacks *callbacks,
+                         const struct opencode_timing *timing, struct error *err);
 
 #endif

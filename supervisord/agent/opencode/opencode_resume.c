@@ -77,14 +77,15 @@ static void take_prompt(struct opencode *opencode, const struct agent_resume *re
     opencode_events_begin(opencode->events, prompt->message_id, resume->sent_ms);
 }
 
-int opencode_resume(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
-                    const struct agent_options *options, const struct agent_resume *resume,
-                    const struct agent_callbacks *callbacks, struct error *err)
+int opencode_resume_with(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                         const struct agent_options *options, const struct agent_resume *resume,
+                         const struct agent_callbacks *callbacks,
+                         const struct opencode_timing *timing, struct error *err)
 {
     struct opencode *opencode;
 
     if (check(resume, err) < 0 ||
-        opencode_new(&opencode, loop, host, options, callbacks, &opencode_timing, err) < 0)
+        opencode_new(&opencode, loop, host, options, callbacks, timing, err) < 0)
         return -1;
     opencode->resumed = true;
     if (opencode_process_attach(opencode, resume->process_id, err) < 0) {
@@ -96,4 +97,11 @@ int opencode_resume(struct agent **out, uv_loop_t *loop, const struct agent_host
     opencode_begin_start(opencode);
     *out = &opencode->agent;
     return 0;
+}
+
+int opencode_resume(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
+                    const struct agent_options *options, const struct agent_resume *resume,
+                    const struct agent_callbacks *callbacks, struct error *err)
+{
+    return opencode_resume_with(out, loop, host, options, resume, callbacks, &opencode_timing, err);
 }
