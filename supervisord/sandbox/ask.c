@@ -268,3 +268,12 @@ void sandbox_end_input(struct sandbox *sandbox, uint32_t process_id)
 {
     tell(sandbox, INIT_END_INPUT, process_id, 0);
 }
+
+void sandbox_set_deadline(struct sandbox *sandbox, uint64_t in_ms)
+{
+    struct init_request request = { .verb = INIT_DEADLINE, .time_ms = in_ms };
+    struct control_link *control = sandbox_control(sandbox);
+
+    if (control)
+        control_link_tell(control, &request);
+}

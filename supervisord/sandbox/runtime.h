@@ -29,15 +29,4 @@ bool runtime_lives(const char *dir);
  * repeated until runtime_lives says false. Reads /proc, so it is for failures only. */
 void runtime_kill(const char *dir);
 
-/* What the kernel says about a process that claims to be an init. */
-struct runtime_facts {
-    uid_t uid; /* all four are this one */
-    bool one_uid;
-    bool first;    /* pid 1 of a pid namespace below ours */
-    bool filtered; /* a seccomp filter is in force */
-    bool no_new_privs;
-    bool no_capabilities; /* effective and bounding sets are empty */
-};
-int runtime_read_facts(pid_t pid, struct runtime_facts *facts, struct error *err);
-
 #endif

@@ -14,6 +14,7 @@
 #include "sandbox/ask.h"
 #include "sandbox/bwrap/bwrap.h"
 #include "sandbox/control.h"
+#include "sandbox/facts.h"
 #include "sandbox/runtime.h"
 
 #define START_TIMEOUT_MS 10000 /* when the options say 0 */
@@ -29,10 +30,12 @@ struct backend {
                   const struct sandbox_spec *spec, const struct runtime_fds *runtime,
                   void (*on_exit)(void *data, int code, int signal), void *data, struct error *err);
     int (*explain)(const char *stderr_text, int code, int signal, struct error *err);
+    /* Whether it came out as this backend promises; nobody's wishes can take anything from it. */
+    int (*verify)(const struct sandbox_facts *facts, struct error *err);
 };
 
 static const struct backend backends[] = {
-    { "bwrap", bwrap_launch, bwrap_explain },
+    { "bwrap", bwrap_launch, bwrap_explain, bwrap_verify },
 };
 
 enum state {
@@ -49,6 +52,9 @@ struct sandbox {
     char *id;
     char *runtime_dir;
     uint32_t host_uid; /* 0: adopted, whichever it has */
+    uint32_t required; /* layers */
+    uint32_t layers;   /* in force, once ready */
+    uid_t found_uid;   /* the uid that it really has, once ready */
     uint32_t start_timeout_ms;
     enum state state;
     bool stopping; /* sandbox_stop was called */
@@ -243,27 +249,38 @@ static void on_start_timeout(uv_timer_t *timer)
     settle(sandbox, &err);
 }
 
-/* What the kernel says about init must be what we asked bubblewrap for; a sandbox that came out
- * weaker is not used. */
-static int verify(const struct sandbox *sandbox, struct error *err)
+static int refuse_missing(uint32_t missing, struct error *err)
 {
-    struct runtime_facts facts;
+    AUTO_BUF struct buf names = BUF_INIT(1024);
 
-    if (runtime_read_facts(sandbox->init_pid, &facts, err) < 0)
+    sandbox_layers_print(missing, &names);
+    return error_set(err, ERR_DENIED, 0,
+                     "the sandbox would be without %s, which sandbox.require demands; let this "
+                     "machine provide it, or demand less",
+                     buf_text(&names));
+}
+
+/* What the kernel says about init must be what was asked for; a sandbox that came out weaker is not
+ * used. */
+static int verify(struct sandbox *sandbox, uint32_t landlock, struct error *err)
+{
+    /* Of an adopted one nobody knows how it was made: it must be as good as the best. */
+    const struct backend *backend = sandbox->backend ? sandbox->backend : &backends[0];
+    struct sandbox_facts facts;
+
+    if (facts_read(sandbox->init_pid, &facts, err) < 0)
         return -1;
     if (pidfd_ended(sandbox->pidfd))
         return error_set(err, ERR_UNAVAILABLE, 0, "the sandbox's first process has ended");
-    if (!facts.first)
-        return error_set(err, ERR_UNAVAILABLE, 0, "process %d is not the first of a sandbox",
-                         (int)sandbox->init_pid);
     if (facts.uid == 0 || !facts.one_uid || (sandbox->host_uid && facts.uid != sandbox->host_uid))
         return error_set(err, ERR_DENIED, 0, "the sandbox runs with uid %u on the host",
                          (unsigned)facts.uid);
-    if (!facts.filtered || !facts.no_new_privs || !facts.no_capabilities)
-        return error_set(err, ERR_DENIED, 0, "the sandbox came up without %s",
-                         !facts.filtered       ? "its system call filter"
-                         : !facts.no_new_privs ? "no_new_privs"
-                                               : "dropping its capabilities");
+    if (backend->verify(&facts, err) < 0)
+        return -1;
+    sandbox->found_uid = facts.uid;
+    sandbox->layers = facts_layers(&facts, geteuid(), landlock);
+    if (sandbox->required & ~sandbox->layers)
+        return refuse_missing(sandbox->required & ~sandbox->layers, err);
     return 0;
 }
 
@@ -288,8 +305,9 @@ static void on_second_hello(void *data, struct control_answer *answer, const str
     if (!err && answer->sender != sandbox->init_pid)
         err = (error_set(&local, ERR_UNAVAILABLE, 0, "another process answers for the sandbox"),
                &local);
-    if (!err && verify(sandbox, &local) < 0)
+    if (!err && verify(sandbox, answer->reply.landlock, &local) < 0) {
         err = &local;
+    }
     if (err)
         settle(sandbox, err);
     else
@@ -395,6 +413,7 @@ static struct sandbox *new_sandbox(uv_loop_t *loop, const struct sandbox_options
     sandbox->runtime_dir = mem_strdup(runtime_dir);
     sandbox->start_timeout_ms =
         options->start_timeout_ms ? options->start_timeout_ms : START_TIMEOUT_MS;
+    sandbox->required = options->required;
     sandbox->pidfd = -1;
     sandbox->end.exit_code = -1;
     return sandbox;
@@ -524,51 +543,21 @@ int64_t sandbox_init_pid(const struct sandbox *sandbox)
  * --------------------------------------------------------------------------------------------------
  */
 
-/* Ours and init's differ. */
-static bool has_own_namespace(const struct sandbox *sandbox, const char *name)
-{
-    AUTO_FREE char *ours = mem_printf("/proc/self/ns/%s", name);
-    AUTO_FREE char *theirs = mem_printf("/proc/%d/ns/%s", (int)sandbox->init_pid, name);
-    char a[64] = "";
-    char b[64] = "";
-
-    return readlink(ours, a, sizeof(a) - 1) > 0 && readlink(theirs, b, sizeof(b) - 1) > 0 &&
-           !str_equal(a, b);
-}
-
 uint32_t sandbox_layers(const struct sandbox *sandbox)
 {
-    (void)sandbox;
-    return 0;
+    return sandbox->state == STATE_READY ? sandbox->layers : 0;
 }
 
 void sandbox_describe(const struct sandbox *sandbox, struct buf *out)
 {
-    static const char *const names[] = { "user", "pid", "net", "ipc", "uts", "mnt", "cgroup" };
-    struct runtime_facts facts;
-    struct error ignored = ERROR_INIT;
-    const char *separator = "";
-
-    if (sandbox->state != STATE_READY ||
-        runtime_read_facts(sandbox->init_pid, &facts, &ignored) < 0) {
+    if (sandbox->state != STATE_READY) {
         buf_append_str(out, "not running");
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (!has_own_namespace(sandbox, names[i]))
-            continue;
-        buf_printf(out, "%s%s", separator, names[i]);
-        separator = ", ";
-    }
-    buf_append_str(out, " namespaces");
-    if (facts.filtered)
-        buf_append_str(out, "; seccomp");
-    if (facts.no_new_privs)
-        buf_append_str(out, "; no new privileges");
-    if (facts.no_capabilities)
-        buf_append_str(out, "; no capabilities");
-    buf_printf(
-        out,
-        "; uid %u on the host; processes, open files and file size by rlimit; memory not limited",
-        (unsigned)facts.uid);
+    if (sandbox->layers)
+        sandbox_layers_print(sandbox->layers, out);
+    else
+        buf_append_str(out, "nothing is isolated");
+    buf_printf(out, "; uid %u on the host; open files and file size by rlimit",
+               (unsigned)sandbox->found_uid);
 }

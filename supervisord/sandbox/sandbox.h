@@ -145,6 +145,9 @@ int sandbox_kill_programs(struct sandbox *sandbox, sandbox_done_cb done, void *d
                           struct error *err);
 /* Signal to the process group of a process started here. No answer; unknown ids are ignored. */
 void sandbox_signal(struct sandbox *sandbox, uint32_t process_id, int signal);
+/* IN_MS from now init ends everything inside, whether or not a supervisor lives then; 0: no
+ * deadline any more. Each call replaces the one before. No answer. */
+void sandbox_set_deadline(struct sandbox *sandbox, uint64_t in_ms);
 /* Lets the process read the end of its input once our copies of stdin_fd are closed too. */
 void sandbox_end_input(struct sandbox *sandbox, uint32_t process_id);
 /* After sandbox_adopt: the streams of a running process again (init holds the far ends open

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "io/child.h"
+#include "sandbox/facts.h"
 #include "sandbox/runtime.h"
 #include "sandbox/sandbox.h"
 
@@ -18,5 +19,10 @@ int bwrap_launch(struct child **out, uv_loop_t *loop, const struct sandbox_optio
 /* Makes an error of what bubblewrap said on stderr before it failed, with what to enable when the
  * machine forbids sandboxes. */
 int bwrap_explain(const char *stderr_text, int code, int signal, struct error *err);
+
+/* ERR_DENIED, naming what is missing, unless FACTS are those of a sandbox that bubblewrap finished:
+ * the namespaces that need no support beyond what it insists on, the filter, no_new_privs and no
+ * capabilities. */
+int bwrap_verify(const struct sandbox_facts *facts, struct error *err);
 
 #endif

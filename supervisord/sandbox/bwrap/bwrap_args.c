@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "sandbox/init/protocol.h"
 
 #define TMP_BYTES_DEFAULT (UINT64_C(1) << 30)
 #define SHM_BYTES (UINT64_C(256) << 20)
@@ -239,7 +240,52 @@ static int add_files(struct bwrap_args *args, const struct sandbox_spec *spec, s
     return 0;
 }
 
-static void add_command(struct bwrap_args *args, const struct sandbox_spec *spec)
+/* Places for Landlock
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static void add_place(struct bwrap_args *args, enum init_place kind, const char *path)
+{
+    AUTO_FREE char *text = mem_printf("%c%s", kind, path);
+
+    add(args, text);
+}
+
+/* Nothing may write to /proc, whose settings belong to the host; what a program writes there about
+ * itself it can do without. */
+static void add_system_places(struct bwrap_args *args, const struct bwrap_plan *plan)
+{
+    static const char *const readable[] = { "/usr", "/etc", "/proc", "/run" };
+    static const char *const writable[] = { "/tmp", "/dev/shm" };
+
+    for (size_t i = 0; i < ARRAY_LEN(readable); i++)
+        add_place(args, INIT_PLACE_READ, readable[i]);
+    for (size_t i = 0; i < plan->root_link_count; i++) {
+        if (!plan->root_links[i].link[0])
+            add_place(args, INIT_PLACE_READ, plan->root_links[i].name);
+    }
+    add_place(args, INIT_PLACE_DEVICES, "/dev");
+    for (size_t i = 0; i < ARRAY_LEN(writable); i++)
+        add_place(args, INIT_PLACE_WRITE, writable[i]);
+}
+
+/* The same again as the mounts say, so that a mount which came out writable by mistake isn't. */
+static void add_places(struct bwrap_args *args, const struct sandbox_spec *spec,
+                       const struct bwrap_plan *plan)
+{
+    add_system_places(args, plan);
+    for (size_t i = 0; i < spec->mount_count; i++)
+        add_place(args,
+                  spec->mounts[i].access == SANDBOX_READ_WRITE ? INIT_PLACE_WRITE : INIT_PLACE_READ,
+                  spec->mounts[i].target);
+    for (size_t i = 0; i < spec->frozen_dir_count; i++)
+        add_place(args, INIT_PLACE_READ, spec->frozen_dirs[i]);
+    for (size_t i = 0; i < spec->file_count; i++)
+        add_place(args, INIT_PLACE_READ, spec->files[i].target);
+}
+
+static void add_command(struct bwrap_args *args, const struct sandbox_spec *spec,
+                        const struct bwrap_plan *plan)
 {
     add2(args, "--remount-ro", "/");
     add2(args, "--chdir", "/");
@@ -248,6 +294,7 @@ static void add_command(struct bwrap_args *args, const struct sandbox_spec *spec
     add_number(args, spec->limits.processes);
     add_number(args, spec->limits.open_files);
     add_number(args, spec->limits.file_size_bytes);
+    add_places(args, spec, plan);
 }
 
 int bwrap_args_make(struct bwrap_args *args, const struct sandbox_spec *spec,
@@ -261,7 +308,7 @@ int bwrap_args_make(struct bwrap_args *args, const struct sandbox_spec *spec,
         bwrap_args_finish(args);
         return -1;
     }
-    add_command(args, spec);
+    add_command(args, spec, plan);
     return 0;
 }
 

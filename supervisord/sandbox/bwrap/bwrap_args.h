@@ -9,7 +9,7 @@
 #include "sandbox/spec.h"
 
 #define BWRAP_INIT_TARGET "/run/sandbox-init"
-#define BWRAP_ARGS_MAX 512
+#define BWRAP_ARGS_MAX 640
 #define BWRAP_FILES_MAX (SANDBOX_FILES_MAX + 16)
 #define BWRAP_ROOT_LINKS_MAX 8
 

@@ -186,6 +186,7 @@ static bool read_command(struct init *init, const struct init_request *request, 
     spawn->argv = init->argv;
     spawn->env = init->env;
     spawn->limits = init->limits;
+    spawn->deadline = init->deadline;
     return true;
 }
 
@@ -318,7 +319,18 @@ static void on_status(struct init *init, uint32_t serial, const struct init_requ
 
     for (size_t i = 0; i < INIT_PROCESSES_MAX; i++)
         reply.running += init->processes[i].id != 0 && !init->processes[i].ended;
+    reply.landlock = init->landlock;
     control_reply(init, serial, &reply, NULL);
+}
+
+static void on_deadline(struct init *init, uint32_t serial, const struct init_request *request)
+{
+    struct init_reply reply = reply_to(request);
+
+    if (deadline_set(init, request->time_ms) < 0)
+        control_refuse(init, serial, &reply, errno, "deadline");
+    else
+        control_reply(init, serial, &reply, NULL);
 }
 
 static void dispatch(struct init *init, uint32_t serial, const struct init_request *request)
@@ -353,6 +365,9 @@ static void dispatch(struct init *init, uint32_t serial, const struct init_reque
     case INIT_KILL_ALL:
         kill(-1, SIGKILL);
         control_reply(init, serial, &reply, NULL);
+        return;
+    case INIT_DEADLINE:
+        on_deadline(init, serial, request);
         return;
     default:
         control_refuse(init, serial, &reply, ENOSYS, "unknown verb");

@@ -49,8 +49,10 @@ struct listener {
 };
 
 struct init {
-    int control; /* listening */
-    int signals; /* signalfd for SIGCHLD */
+    int control;  /* listening */
+    int signals;  /* signalfd for SIGCHLD */
+    int deadline; /* timerfd */
+    uint32_t landlock;
     bool greeted;
     uint64_t limits[3]; /* processes, open files, file size */
     uint32_t last_process;
@@ -79,6 +81,14 @@ void control_reply(struct init *init, uint32_t serial, struct init_reply *reply,
 void control_refuse(struct init *init, uint32_t serial, struct init_reply *reply, int error,
                     const char *what);
 
+/* landlock.c: PLACES are arguments as in protocol.h. Holds this process and all that it starts from
+ * now on to them. Returns the kernel's interface that is in force, 0 when there is none. */
+uint32_t landlock_apply(char *const *places, size_t count);
+
+/* deadline.c: when init ends by itself. */
+int deadline_setup(void); /* -1 with errno */
+int deadline_set(const struct init *init, uint64_t in_ms);
+
 /* net.c: sockets on the sandbox's loopback. */
 void net_up(void);
 int net_listen(struct init *init, uint16_t port); /* borrowed; -1 with errno */
@@ -93,6 +103,7 @@ struct spawn {
     char **env;
     int streams[3]; /* the program's ends; -1: /dev/null */
     const uint64_t *limits;
+    int deadline;
 };
 pid_t spawn_program(const struct spawn *spawn, const char **failed);
 

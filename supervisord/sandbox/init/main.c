@@ -33,7 +33,7 @@ static void fail(const char *what)
     }
     if (write(2, line, len) < 0)
         _exit(126);
-    _exit(125);
+    _exit(INIT_EXIT_NO_START);
 }
 
 static uint64_t limit_argument(const char *text)
@@ -92,8 +92,10 @@ static int watch_children(void)
     return fd;
 }
 
+enum { FIRST_CONNECTION = 3 }; /* in fds, behind control, signals and deadline */
+
 struct watched {
-    struct pollfd fds[2 + CONNECTIONS_MAX + CONNECTS_MAX];
+    struct pollfd fds[FIRST_CONNECTION + CONNECTIONS_MAX + CONNECTS_MAX];
     struct connection *connections[CONNECTIONS_MAX];
     struct pending_connect *connects[CONNECTS_MAX];
     size_t connection_count;
@@ -112,10 +114,11 @@ static void shorten_timeout(struct watched *watched, int64_t deadline_ms)
 
 static void collect(struct init *init, struct watched *watched)
 {
-    size_t at = 2;
+    size_t at = FIRST_CONNECTION;
 
     watched->fds[0] = (struct pollfd){ init->control, POLLIN, 0 };
     watched->fds[1] = (struct pollfd){ init->signals, POLLIN, 0 };
+    watched->fds[2] = (struct pollfd){ init->deadline, POLLIN, 0 };
     watched->connection_count = 0;
     watched->connect_count = 0;
     watched->timeout_ms = init->greeted ? -1 : GREETING_TIMEOUT_MS;
@@ -143,13 +146,13 @@ static void dispatch(struct init *init, const struct watched *watched)
     if (polled[1].revents)
         reap_ended(init);
     for (size_t i = 0; i < watched->connection_count; i++) {
-        const struct pollfd *one = &polled[2 + i];
+        const struct pollfd *one = &polled[FIRST_CONNECTION + i];
 
         if (one->revents && watched->connections[i]->fd == one->fd)
             control_receive(init, watched->connections[i]);
     }
     for (size_t i = 0; i < watched->connect_count; i++) {
-        const struct pollfd *one = &polled[2 + watched->connection_count + i];
+        const struct pollfd *one = &polled[FIRST_CONNECTION + watched->connection_count + i];
         struct pending_connect *connect = watched->connects[i];
 
         if (connect->fd == one->fd && (one->revents || connect->deadline_ms <= net_now_ms()))
@@ -159,7 +162,8 @@ static void dispatch(struct init *init, const struct watched *watched)
         control_accept(init);
 }
 
-static void serve(struct init *init)
+/* Returns with what init is to end with. */
+static int serve(struct init *init)
 {
     struct watched watched;
 
@@ -168,12 +172,14 @@ static void serve(struct init *init)
         int ready;
 
         collect(init, &watched);
-        count = 2 + watched.connection_count + watched.connect_count;
+        count = FIRST_CONNECTION + watched.connection_count + watched.connect_count;
         ready = poll(watched.fds, (nfds_t)count, watched.timeout_ms);
         if (ready < 0 && errno != EINTR)
-            return;
+            return INIT_EXIT_UNGREETED;
         if (ready == 0 && !init->greeted)
-            return;
+            return INIT_EXIT_UNGREETED;
+        if (ready > 0 && watched.fds[2].revents)
+            return INIT_EXIT_DEADLINE;
         if (ready >= 0)
             dispatch(init, &watched);
     }
@@ -186,9 +192,9 @@ int main(int argc, char **argv)
     /* First of all: from here on nobody inside can read our memory, our descriptors or our
      * environment. */
     prctl(PR_SET_DUMPABLE, 0);
-    if (argc != 4) {
+    if (argc < 4) {
         errno = EINVAL;
-        fail("usage: sandbox-init PROCESSES OPEN_FILES FILE_SIZE");
+        fail("usage: sandbox-init PROCESSES OPEN_FILES FILE_SIZE [PLACE...]");
     }
     for (int i = 0; i < 3; i++)
         init.limits[i] = limit_argument(argv[1 + i]);
@@ -197,10 +203,13 @@ int main(int argc, char **argv)
     if (fcntl(init.control, F_SETFL, O_NONBLOCK) < 0)
         fail("control socket");
     init.signals = watch_children();
+    init.deadline = deadline_setup();
+    if (init.deadline < 0)
+        fail("timer");
     net_up();
     control_setup(&init);
     reap_setup(&init);
     detach_streams();
-    serve(&init);
-    return 1;
+    init.landlock = landlock_apply(argv + 4, (size_t)argc - 4);
+    return serve(&init);
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define INIT_PROTOCOL_VERSION 1u
+#define INIT_PROTOCOL_VERSION 2u
 
 #define INIT_DATA_MAX (136u * 1024u) /* behind a request: a command's strings */
 #define INIT_STRINGS_MAX 4096u       /* arguments, and as many variables */
@@ -29,6 +29,7 @@ enum init_verb {
     INIT_END_INPUT, /* process; its standard input ends once all copies are closed */
     INIT_STATUS,    /* how many processes run */
     INIT_KILL_ALL,  /* SIGKILL to everything but init */
+    INIT_DEADLINE,  /* time_ms from now init ends, and everything with it; 0: never */
 };
 
 enum { INIT_SPAWN_STDIN = 1 }; /* flags: standard input is a pipe, else /dev/null */
@@ -43,6 +44,7 @@ struct init_request {
     uint32_t envc;
     uint32_t flags;
     uint32_t len;
+    uint64_t time_ms;
 };
 
 struct init_reply {
@@ -53,17 +55,29 @@ struct init_reply {
     uint32_t process;
     uint32_t
         fds; /* bit n: a descriptor comes along, for stream n of a process; 1 for a lone socket */
-    int32_t code;   /* exit status, or -1 */
-    int32_t signal; /* that ended the process, or 0 */
-    uint32_t running;
+    int32_t code;             /* exit status, or -1 */
+    int32_t signal;           /* that ended the process, or 0 */
+    uint32_t running;         /* hello and status */
+    uint32_t landlock;        /* hello and status: the kernel's interface in force here; 0: none */
     char text[INIT_TEXT_MAX]; /* NUL-terminated: what failed */
 };
 
-/* How init is started: sandbox-init PROCESSES OPEN_FILES FILE_SIZE (limits of what it starts; 0: as
- * inherited), with these open. */
+/* How init is started: sandbox-init PROCESSES OPEN_FILES FILE_SIZE [PLACE...] with limits of what
+ * it starts (0: as inherited), and places that Landlock leaves to it and to them: a letter below
+ * and a path behind it. Without a place there is no Landlock. */
+enum init_place {
+    INIT_PLACE_READ = 'r',    /* to read and to execute */
+    INIT_PLACE_WRITE = 'w',   /* everything that may be done with files */
+    INIT_PLACE_DEVICES = 'd', /* to read, to write and to control what is there */
+};
+
+/* With these open. */
 enum {
     INIT_FD_CONTROL = 3, /* the listening control socket */
     INIT_FD_LOCK = 4, /* held open and never used: the flock on it says that this sandbox lives */
 };
+
+/* How init ends. */
+enum { INIT_EXIT_UNGREETED = 1, INIT_EXIT_DEADLINE = 124, INIT_EXIT_NO_START = 125 };
 
 #endif

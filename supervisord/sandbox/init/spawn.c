@@ -11,6 +11,8 @@
 
 #include "init.h"
 
+#define EXEC_TIMEOUT_MS 20000
+
 enum stage { STAGE_STREAMS, STAGE_LIMITS, STAGE_FOLDER, STAGE_EXEC };
 
 static const char *const stage_names[] = { "streams", "limits", "folder", "program" };
@@ -133,21 +135,38 @@ static _Noreturn void run_program(const struct spawn *spawn, int failure_fd)
     fail(failure_fd, STAGE_EXEC);
 }
 
-/* 0 when the program runs; -1 with errno when it doesn't, and then it is gone. */
-static int await_exec(pid_t pid, int fd, const char **failed)
+/* Whoever is inside may stop the new process before its program runs; init waits for nobody without
+ * end, least of all past the deadline. */
+static bool may_read(int fd, int deadline)
 {
-    struct failure failure;
-    ssize_t got;
+    struct pollfd either[2] = { { fd, POLLIN, 0 }, { deadline, POLLIN, 0 } };
+    int64_t until = net_now_ms() + EXEC_TIMEOUT_MS;
+    int rc;
 
-    do
-        got = read(fd, &failure, sizeof(failure));
-    while (got < 0 && errno == EINTR);
-    if (got == 0)
-        return 0;
+    do {
+        int64_t left = until - net_now_ms();
+
+        rc = poll(either, 2, left > 0 ? (int)left : 0);
+    } while (rc < 0 && errno == EINTR);
+    return rc > 0 && either[0].revents;
+}
+
+/* 0 when the program runs; -1 with errno when it doesn't, and then it is gone. */
+static int await_exec(pid_t pid, int fd, int deadline, const char **failed)
+{
+    struct failure failure = { STAGE_EXEC, ETIMEDOUT };
+
+    if (may_read(fd, deadline)) {
+        ssize_t got = read(fd, &failure, sizeof(failure));
+
+        if (got == 0)
+            return 0;
+        if (got != sizeof(failure))
+            failure = (struct failure){ STAGE_EXEC, EIO };
+    }
+    kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (got != sizeof(failure))
-        failure = (struct failure){ STAGE_EXEC, EIO };
     *failed = stage_names[failure.stage];
     errno = failure.error;
     return -1;
@@ -167,7 +186,7 @@ pid_t spawn_program(const struct spawn *spawn, const char **failed)
         run_program(spawn, ends[1]);
     close(ends[1]);
     if (pid > 0)
-        rc = await_exec(pid, ends[0], failed);
+        rc = await_exec(pid, ends[0], spawn->deadline, failed);
     int error = errno;
     close(ends[0]);
     errno = error;
