@@ -202,11 +202,25 @@ static int refuse_terminal_injection(scmp_filter_ctx filter)
     return rc ? rc : refuse(filter, EPERM, SCMP_SYS(ioctl), is32(1, TIOCLINUX, UINT32_MAX));
 }
 
+/* init has the agent's uid, so the agent could take its descriptors, memory or time from it.
+ * Others' limits can be read, and one's own be set. */
+static int refuse_limits_of_others(scmp_filter_ctx filter)
+{
+    const struct scmp_arg_cmp sets[] = { compare(0, SCMP_CMP_NE, 0), compare(2, SCMP_CMP_NE, 0) };
+
+    return seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 2, sets);
+}
+
 static int fill(scmp_filter_ctx filter)
 {
     static int (*const parts[])(scmp_filter_ctx) = {
-        refuse_names,    refuse_numbers, refuse_namespaces,
-        refuse_families, refuse_kinds,   refuse_terminal_injection,
+        refuse_names,
+        refuse_numbers,
+        refuse_namespaces,
+        refuse_families,
+        refuse_kinds,
+        refuse_terminal_injection,
+        refuse_limits_of_others,
     };
     /* A call by another architecture's numbers (i386, x32) would pass a filter that knows only
      * ours. */

@@ -10,6 +10,7 @@
 
 void control_setup(struct init *init)
 {
+    init->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         init->connections[i].fd = -1;
     for (size_t i = 0; i < CONNECTS_MAX; i++)
@@ -49,13 +50,29 @@ static struct connection *place(struct init *init)
     return oldest;
 }
 
+/* Without a free descriptor who knocks would stay, and be reported without end: it is let in and
+ * shown out. */
+static void turn_away(struct init *init)
+{
+    int fd;
+
+    close(init->spare);
+    fd = accept4(init->control, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    init->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 void control_accept(struct init *init)
 {
     int fd = accept4(init->control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct connection *connection;
 
-    if (fd < 0)
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE)
+            turn_away(init);
         return;
+    }
     connection = place(init);
     connection->fd = fd;
     connection->serial = ++init->last_serial;

@@ -52,6 +52,7 @@ struct init {
     int control;  /* listening */
     int signals;  /* signalfd for SIGCHLD */
     int deadline; /* timerfd */
+    int spare;    /* given up for a moment when the table of descriptors is full */
     uint32_t landlock;
     bool greeted;
     uint64_t limits[3]; /* processes, open files, file size */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -58,6 +59,17 @@ static void keep_only_ours(void)
         return;
     for (int fd = INIT_FD_LOCK + 1; fd < 65536; fd++)
         close(fd);
+}
+
+/* Two pipes for each program that runs are more than many a machine's soft limit. */
+static void raise_open_files(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* The tool's stderr is a pipe to a supervisor that may die. Nothing is said after the start. */
@@ -199,6 +211,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++)
         init.limits[i] = limit_argument(argv[1 + i]);
     keep_only_ours();
+    raise_open_files();
     init.control = INIT_FD_CONTROL;
     if (fcntl(init.control, F_SETFL, O_NONBLOCK) < 0)
         fail("control socket");

@@ -98,6 +98,9 @@ static void exec_by_name(const struct spawn *spawn)
     int error = ENOENT;
     char path[4096];
 
+    errno = ENOENT;
+    if (name[0] == '\0') /* would be the folders of PATH themselves */
+        return;
     if (strchr(name, '/')) {
         execve(name, spawn->argv, spawn->env);
         return;
