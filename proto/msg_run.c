@@ -305,6 +305,7 @@ void run_view_write(struct json_writer *writer, const struct run_view *view,
     json_member_string_opt(writer, "model", view->model);
     json_member_string_opt(writer, "repository", view->repository);
     json_member_string_opt(writer, "branch", view->branch);
+    json_member_string_opt(writer, "isolation", view->isolation);
     write_times(writer, view);
     json_member_string_opt(writer, "webUiUrl", view->webUiUrl);
     json_write_object_end(writer);

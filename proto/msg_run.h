@@ -97,7 +97,7 @@ struct run_view {
     const char *runId;
     const char *sessionId;
     int status;
-    const char *phase; /* queue, sandbox, clone, agent, prompt, work, collect, stop */
+    const char *phase; /* queue, sandbox, clone, setup, agent, prompt, work, collect, stop */
     const char *task;
     const char *title;
     const char *agent;
@@ -118,6 +118,7 @@ struct run_view {
     struct run_evidence_view evidence; /* written when ended */
     struct run_usage_view usage;
     const struct json_value *steps; /* unused by writers; see run_view_write */
+    const char *isolation;          /* the layers that hold its sandbox: "seccomp, landlock, …" */
     uint64_t cursor;                /* number of the newest event: pass as `after` to run.events */
 };
 

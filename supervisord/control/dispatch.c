@@ -20,6 +20,7 @@ static void (*const handlers[METHOD_COUNT])(struct request *request) = {
     [METHOD_SERVICE_LIST] = on_service_list,
     [METHOD_AUDIT_LIST] = on_audit_list,
     [METHOD_SYSTEM_STATUS] = on_system_status,
+    [METHOD_SYSTEM_CHECK] = on_system_check,
     [METHOD_SYSTEM_SHUTDOWN] = on_system_shutdown,
 };
 

@@ -137,6 +137,7 @@ void on_audit_list(struct request *request);
 /* on_system.c */
 void on_hello(struct request *request);
 void on_system_status(struct request *request);
+void on_system_check(struct request *request);
 void on_system_shutdown(struct request *request);
 
 /* What several handlers need of a run. on_run.c

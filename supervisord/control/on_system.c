@@ -1,4 +1,4 @@
-/* on_system.c: hello, system.status, system.shutdown. */
+/* on_system.c: hello, system.status, system.check, system.shutdown. */
 #include <unistd.h>
 
 #include "control/internal.h"
@@ -94,6 +94,67 @@ void on_system_status(struct request *request)
     json_write_init(&writer, &body);
     system_status_write(&writer, &status);
     request_reply(request, &body);
+}
+
+/* Outlives its request when the client goes away first. */
+struct check {
+    struct request *request;
+};
+
+static void on_check_drop(struct request *request)
+{
+    struct check *check = request->state;
+
+    check->request = NULL;
+}
+
+static void write_layers(struct json_writer *writer, const char *name, uint32_t layers)
+{
+    json_write_name(writer, name);
+    json_write_array(writer);
+    for (int layer = 0; layer < SANDBOX_LAYER_COUNT; layer++) {
+        if (layers & UINT32_C(1) << layer)
+            json_write_string(writer, sandbox_layer_name((enum sandbox_layer)layer));
+    }
+    json_write_array_end(writer);
+}
+
+static void on_checked(void *data, uint32_t layers, const struct error *err)
+{
+    struct check *check = data;
+    AUTO_BUF struct buf body = BUF_INIT(16u << 10);
+    struct json_writer writer;
+
+    if (check->request != NULL && err != NULL) {
+        request_fail(check->request, err);
+    } else if (check->request != NULL) {
+        json_write_init(&writer, &body);
+        json_write_object(&writer);
+        write_layers(&writer, "layers", layers);
+        write_layers(&writer, "missing", ~layers);
+        json_write_object_end(&writer);
+        request_reply(check->request, &body);
+    }
+    free(check);
+}
+
+void on_system_check(struct request *request)
+{
+    static const struct json_field no_fields[] = { JSON_FIELD_LAST };
+    struct error err = ERROR_INIT;
+    struct check *check;
+
+    if (request_read(request, no_fields, NULL) < 0)
+        return;
+    check = NEW(struct check);
+    check->request = request;
+    if (runs_try_sandbox(request->control->runs, on_checked, check, &err) < 0) {
+        free(check);
+        request_fail(request, &err);
+        return;
+    }
+    request->state = check;
+    request->drop = on_check_drop;
 }
 
 void on_system_shutdown(struct request *request)

@@ -340,6 +340,7 @@ void view_fill(struct run_view *view, const struct run_record *run,
         .request = context->open_request,
         .verdict = run->verdict,
         .output = run->output,
+        .isolation = run->isolation,
         .cursor = run->last_event,
     };
     fill_error(&view->error, &run->error);

@@ -126,6 +126,41 @@ static void check_services(struct report *report, struct session *session)
         add(report, FINDING_BAD, "secrets", "no service has its secret: agents can reach no model");
 }
 
+static void add_list(struct buf *out, const struct json_value *list)
+{
+    const char *separator = "";
+
+    for (const struct json_value *at = json_first(list); at != NULL; at = json_next(at)) {
+        const char *name = json_string(at);
+
+        buf_printf(out, "%s%s", separator, name != NULL ? name : "?");
+        separator = ", ";
+    }
+}
+
+/* By starting one. */
+static void check_sandbox(struct report *report, struct session *session)
+{
+    struct client_message message;
+    struct error err = ERROR_INIT;
+    AUTO_BUF struct buf layers = BUF_INIT(4096);
+    AUTO_BUF struct buf missing = BUF_INIT(4096);
+
+    if (session_call(session, "system.check", NULL, &message, &err) < 0) {
+        add(report, FINDING_BAD, "sandbox", err.text);
+        return;
+    }
+    add_list(&layers, json_get(message.envelope.body, "layers"));
+    add_list(&missing, json_get(message.envelope.body, "missing"));
+    add(report, FINDING_GOOD, "sandbox", buf_text(&layers));
+    if (missing.len > 0) {
+        buf_append_str(&missing, ": not in force on this machine; docs/sandbox.md says what each "
+                                 "needs");
+        add(report, FINDING_NOTE, "layers", buf_text(&missing));
+    }
+    client_message_finish(&message);
+}
+
 /* Returns whether a supervisor answers. */
 static bool check_supervisor(struct report *report, struct session *session)
 {
@@ -177,8 +212,10 @@ int cmd_doctor(struct session *session, struct error *err)
     check_agent(&report, session);
     check_namespaces(&report);
     serves = check_supervisor(&report, session);
-    if (serves)
+    if (serves) {
+        check_sandbox(&report, session);
         check_services(&report, session);
+    }
     json_write_array_end(&report.writer);
     json_member_bool(&report.writer, "ok", !report.bad);
     json_write_object_end(&report.writer);

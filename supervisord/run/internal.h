@@ -79,6 +79,7 @@ struct runs {
     uv_timer_t tick;  /* commits batched events, wakes subscribers, admits */
     uv_timer_t again; /* tries a refused transaction again */
     bool admit_wanted;
+    bool trying; /* trial.c */
     bool closing;
     void (*closed)(void *data);
     void *closed_data;

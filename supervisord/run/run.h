@@ -154,6 +154,11 @@ void run_subscription_pause(struct run_subscription *subscription);
 void run_subscription_resume(struct run_subscription *subscription);
 void run_unsubscribe(struct run_subscription *subscription); /* NULL is fine */
 
+/* Starts a sandbox with nothing in it and ends it: what this machine gives. LAYERS are bits 1 <<
+ * enum sandbox_layer; ERR says why there is none. One at a time: ERR_CONFLICT. */
+typedef void (*runs_trial_cb)(void *data, uint32_t layers, const struct error *err);
+int runs_try_sandbox(struct runs *runs, runs_trial_cb done, void *data, struct error *err);
+
 /* Numbers for system.status. */
 size_t runs_live(const struct runs *runs);
 

@@ -184,6 +184,18 @@ static const char *sandbox_hint(const struct error *err)
                : "sandboxctl doctor checks what sandboxes need here";
 }
 
+static void note_isolation(struct run *run)
+{
+    AUTO_BUF struct buf layers = BUF_INIT(4096);
+    AUTO_FREE
+    char *text = NULL;
+
+    sandbox_layers_print(sandbox_layers(run->sandbox), &layers);
+    record_set(&run->record.isolation, buf_text(&layers));
+    text = mem_printf("sandbox held by: %s", layers.len > 0 ? buf_text(&layers) : "nothing");
+    events_note(run, RUN_NOTE_LOG, text, "{\"phase\":\"sandbox\"}");
+}
+
 static void on_sandbox_ready(void *data, const struct error *err)
 {
     struct run *run = data;
@@ -199,6 +211,7 @@ static void on_sandbox_ready(void *data, const struct error *err)
     }
     if (run->record.state != RUN_SANDBOX)
         return;
+    note_isolation(run);
     if (sandbox_listen(run->sandbox, RUN_PROXY_PORT, on_listen, run, &local) < 0)
         run_fail(run, "sandbox_failed", local.text, "see the supervisor's log", true);
 }

@@ -245,6 +245,12 @@ int sandbox_adopt(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
     return error_set(err, ERR_NOT_FOUND, 0, "no sandbox lives in %s", runtime_dir);
 }
 
+uint32_t sandbox_layers(const struct sandbox *sandbox)
+{
+    (void)sandbox;
+    return UINT32_C(1) << SANDBOX_LAYER_SECCOMP;
+}
+
 int64_t sandbox_init_pid(const struct sandbox *sandbox)
 {
     (void)sandbox;
