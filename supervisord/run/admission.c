@@ -1,9 +1,16 @@
 /* admission.c: the queue. Oldest first; at most so many runs live at once, and one per session. */
 #include "run/internal.h"
 
-static void on_deadline(uv_timer_t *timer)
+#define INIT_GRACE_MS 60000 /* what a sandbox has after the deadline when no supervisor ends it */
+
+bool admission_late(const struct run *run)
 {
-    struct run *run = timer->data;
+    return run->record.deadline_ms != 0 &&
+           clock_wall_ms(run->runs->clock) >= run->record.deadline_ms;
+}
+
+void admission_time_out(struct run *run)
+{
     AUTO_FREE
     char *message = mem_printf("the run did not end within %llu minutes",
                                (unsigned long long)(run->record.timeout_ms / 60000));
@@ -15,16 +22,29 @@ static void on_deadline(uv_timer_t *timer)
     run_apply(run, RUN_EV_DEADLINE);
 }
 
-void admission_arm_deadline(struct run *run)
+static void on_deadline(uv_timer_t *timer)
+{
+    admission_time_out(timer->data);
+}
+
+static uint64_t time_left(const struct run *run)
 {
     uint64_t now = clock_wall_ms(run->runs->clock);
     uint64_t at = run->record.deadline_ms;
     uint64_t left = at > now ? at - now : 0;
 
     /* A clock that jumped must not make it longer than it was meant to be. */
-    if (left > run->record.timeout_ms)
-        left = run->record.timeout_ms;
-    uv_timer_start(&run->deadline, on_deadline, left, 0);
+    return left < run->record.timeout_ms ? left : run->record.timeout_ms;
+}
+
+void admission_bind_sandbox(struct run *run)
+{
+    sandbox_set_deadline(run->sandbox, time_left(run) + INIT_GRACE_MS);
+}
+
+void admission_arm_deadline(struct run *run)
+{
+    uv_timer_start(&run->deadline, on_deadline, time_left(run), 0);
 }
 
 void admission_wanted(struct runs *runs)

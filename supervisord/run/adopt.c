@@ -119,10 +119,13 @@ static void on_ready(void *data, const struct error *err)
     struct run *run = data;
     struct error local = ERROR_INIT;
 
-    if (err != NULL)
+    if (err != NULL) {
         give_up(run, err);
-    else if (run->record.state != RUN_STOPPING &&
-             sandbox_listen(run->sandbox, RUN_PROXY_PORT, on_listen, run, &local) < 0)
+        return;
+    }
+    admission_bind_sandbox(run);
+    if (run->record.state != RUN_STOPPING &&
+        sandbox_listen(run->sandbox, RUN_PROXY_PORT, on_listen, run, &local) < 0)
         give_up(run, &local);
 }
 

@@ -141,6 +141,10 @@ void admission_wanted(struct runs *runs);
 void admission_admit(struct runs *runs);
 size_t admission_queued(struct runs *runs);
 void admission_arm_deadline(struct run *run);
+/* Its sandbox ends by itself some time after the deadline, should there be no supervisor then. */
+void admission_bind_sandbox(struct run *run);
+bool admission_late(const struct run *run);
+void admission_time_out(struct run *run);
 
 /* steps.c, clone.c, collect.c, stop.c: the actions of the rules */
 void step_start_sandbox(struct run *run);

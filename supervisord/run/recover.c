@@ -36,6 +36,10 @@ void recover_lost(struct run *run)
         run_apply(run, RUN_EV_LOST_EARLY);
         return;
     }
+    if (run->record.outcome == RUN_OUTCOME_NONE && admission_late(run)) {
+        admission_time_out(run);
+        return;
+    }
     if (run->record.outcome == RUN_OUTCOME_NONE)
         run_note_error(run, "interrupted",
                        "its sandbox ended while no supervisor ran, in the midst of the work",

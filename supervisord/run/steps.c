@@ -212,6 +212,7 @@ static void on_sandbox_ready(void *data, const struct error *err)
     if (run->record.state != RUN_SANDBOX)
         return;
     note_isolation(run);
+    admission_bind_sandbox(run);
     if (sandbox_listen(run->sandbox, RUN_PROXY_PORT, on_listen, run, &local) < 0)
         run_fail(run, "sandbox_failed", local.text, "see the supervisor's log", true);
 }
