@@ -19,6 +19,7 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/sandbox.h"
 
 #define LOCK_NAME "lock"
@@ -61,7 +62,7 @@ int runtime_open(const char *dir, struct runtime_fds *fds, struct error *err)
     listener = fd_listen_unix(socket_path, SOCK_SEQPACKET, BACKLOG, err);
     if (listener < 0)
         return -1;
-    *fds = (struct runtime_fds){ fd_steal(&lock), fd_steal(&status), listener };
+    *fds = (struct runtime_fds){ fd_steal(&lock), fd_steal(&status), listener, NULL };
     return 0;
 }
 
@@ -99,6 +100,8 @@ int sandbox_runtime_remove(const char *dir, struct error *err)
 
     if (runtime_lives(dir))
         return error_set(err, ERR_CONFLICT, 0, "a sandbox still lives in %s", dir);
+    if (cgroup_remove(dir, err) < 0)
+        return -1;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         AUTO_FREE char *path = mem_printf("%s/%s", dir, names[i]);
 
@@ -214,6 +217,7 @@ void runtime_kill(const char *dir)
     pidfd = init_pidfd(dir);
     if (pidfd >= 0)
         syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0u);
+    cgroup_kill_leftover(dir);
     if (stat(path, &lock) == 0)
         kill_holders(&lock);
 }
@@ -243,5 +247,5 @@ int sandbox_kill_leftover(const char *runtime_dir, int timeout_ms, struct error 
     left = deadline - now_ms();
     if (pidfd >= 0 && poll(&gone, 1, left > 0 ? (int)left : 0) == 0)
         return error_set(err, ERR_TIMEOUT, 0, "what runs in %s does not die", runtime_dir);
-    return 0;
+    return cgroup_remove(runtime_dir, err);
 }

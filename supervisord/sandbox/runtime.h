@@ -9,10 +9,13 @@
 
 #include "common/error.h"
 
+struct cgroup;
+
 struct runtime_fds {
-    int lock;     /* locked; whoever inherits it keeps the lock */
-    int status;   /* for the tool's status lines, at its end */
-    int listener; /* the control socket */
+    int lock;                   /* locked; whoever inherits it keeps the lock */
+    int status;                 /* for the tool's status lines, at its end */
+    int listener;               /* the control socket */
+    const struct cgroup *group; /* which the tool joins before it starts, borrowed; NULL: none */
 };
 
 /* Prepares the folder for a new sandbox. ERR_CONFLICT when one lives there. On failure none is

@@ -13,6 +13,8 @@
 #include "io/handles.h"
 #include "sandbox/ask.h"
 #include "sandbox/bwrap/bwrap.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/cgroup_watch.h"
 #include "sandbox/control.h"
 #include "sandbox/facts.h"
 #include "sandbox/runtime.h"
@@ -73,8 +75,10 @@ struct sandbox {
     struct control_link *control; /* NULL: the start failed before */
     int pidfd;                    /* of init; -1 before it answered */
     pid_t init_pid;
+    struct cgroup *group;       /* NULL: none */
+    struct cgroup_watch *watch; /* NULL: not ready yet, or no group */
 
-    unsigned parts; /* handles, child and control: those not yet closed */
+    unsigned parts; /* handles, child, control and watch: those not yet closed */
     void (*closed)(void *data);
     void *closed_data;
 };
@@ -132,6 +136,8 @@ static void check_end(struct sandbox *sandbox)
     sandbox->state = STATE_OVER;
     uv_timer_stop(&sandbox->timer);
     sandbox->end.kind = sandbox->stopping ? SANDBOX_END_STOPPED : SANDBOX_END_LOST;
+    sandbox->end.out_of_memory =
+        !sandbox->stopping && sandbox->watch && cgroup_watch_killed(sandbox->watch);
     error_set(&err, ERR_UNAVAILABLE, 0, "the sandbox has ended");
     control_link_cut(sandbox->control, &err);
     if (!sandbox->closing)
@@ -204,6 +210,8 @@ static void kill_all(struct sandbox *sandbox)
     if (sandbox->child)
         child_kill_group(sandbox->child, SIGKILL);
     kill_pidfd(sandbox->pidfd);
+    if (sandbox->group)
+        cgroup_kill(sandbox->group);
     runtime_kill(sandbox->runtime_dir);
 }
 
@@ -279,9 +287,29 @@ static int verify(struct sandbox *sandbox, uint32_t landlock, struct error *err)
         return -1;
     sandbox->found_uid = facts.uid;
     sandbox->layers = facts_layers(&facts, geteuid(), landlock);
+    if (sandbox->group)
+        sandbox->layers |= cgroup_layers(sandbox->group);
     if (sandbox->required & ~sandbox->layers)
         return refuse_missing(sandbox->required & ~sandbox->layers, err);
     return 0;
+}
+
+static void on_hit(void *data, enum cgroup_hit hit, uint64_t times)
+{
+    const struct sandbox *sandbox = data;
+
+    if (sandbox->state == STATE_READY && !sandbox->closing && sandbox->callbacks.on_limit)
+        sandbox->callbacks.on_limit(
+            sandbox->callbacks.data,
+            hit == CGROUP_HIT_MEMORY ? SANDBOX_LIMIT_MEMORY : SANDBOX_LIMIT_PROCESSES, times);
+}
+
+static void watch_limits(struct sandbox *sandbox)
+{
+    if (!sandbox->group)
+        return;
+    cgroup_watch_start(&sandbox->watch, sandbox->loop, sandbox->group, on_hit, sandbox);
+    sandbox->parts++;
 }
 
 static void become_ready(struct sandbox *sandbox)
@@ -292,6 +320,7 @@ static void become_ready(struct sandbox *sandbox)
     BUG_ON(uv_poll_start(&sandbox->init_poll, UV_READABLE, on_init_gone) != 0);
     uv_timer_stop(&sandbox->timer);
     sandbox->state = STATE_READY;
+    watch_limits(sandbox);
     sandbox->callbacks.on_ready(sandbox->callbacks.data, NULL);
 }
 
@@ -305,9 +334,8 @@ static void on_second_hello(void *data, struct control_answer *answer, const str
     if (!err && answer->sender != sandbox->init_pid)
         err = (error_set(&local, ERR_UNAVAILABLE, 0, "another process answers for the sandbox"),
                &local);
-    if (!err && verify(sandbox, answer->reply.landlock, &local) < 0) {
+    if (!err && verify(sandbox, answer->reply.landlock, &local) < 0)
         err = &local;
-    }
     if (err)
         settle(sandbox, err);
     else
@@ -382,6 +410,7 @@ static int check_uid(const struct sandbox_spec *spec, struct error *err)
 
 static void sandbox_free(struct sandbox *sandbox)
 {
+    cgroup_free(sandbox->group);
     fd_close(&sandbox->pidfd);
     free(sandbox->id);
     free(sandbox->runtime_dir);
@@ -451,12 +480,17 @@ int sandbox_start(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
     sandbox = new_sandbox(loop, options, spec->id, spec->runtime_dir, callbacks);
     sandbox->backend = backend;
     sandbox->host_uid = spec->host_uid;
-    backend->launch(&sandbox->child, loop, options, spec, &runtime, on_tool_exit, sandbox,
-                    &launch_error);
+    if (cgroup_make(&sandbox->group, options->cgroups, spec->id ? spec->id : "sandbox",
+                    spec->runtime_dir, &spec->limits, &launch_error) == 0) {
+        runtime.group = sandbox->group;
+        backend->launch(&sandbox->child, loop, options, spec, &runtime, on_tool_exit, sandbox,
+                        &launch_error);
+    }
     runtime_close(&runtime); /* the child holds the lock and the listener now */
     if (launch_error.code != ERR_NONE && launch_error.code != ERR_UNAVAILABLE) {
         *err = launch_error;
         close(control_fd);
+        cgroup_remove(spec->runtime_dir, &launch_error);
         sandbox_free(sandbox);
         return -1;
     }
@@ -482,6 +516,7 @@ int sandbox_adopt(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
     if (control_fd < 0)
         return -1;
     sandbox = new_sandbox(loop, options, id, runtime_dir, callbacks);
+    sandbox->group = cgroup_find(runtime_dir);
     open_handles(sandbox);
     begin(sandbox, control_fd);
     *out = sandbox;
@@ -517,6 +552,8 @@ void sandbox_close(struct sandbox *sandbox, void (*done)(void *data), void *data
     sandbox->closing = true;
     sandbox->closed = done;
     sandbox->closed_data = data;
+    if (sandbox->watch)
+        cgroup_watch_close(sandbox->watch, on_part_closed, sandbox);
     if (sandbox->control)
         control_link_close(sandbox->control, on_part_closed, sandbox);
     if (sandbox->child)

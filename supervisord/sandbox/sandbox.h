@@ -18,6 +18,7 @@
 #include "sandbox/spec.h"
 
 struct sandbox;
+struct cgroup_host;
 
 struct sandbox_options {
     const char *backend;       /* "bwrap", or "none" */
@@ -27,6 +28,7 @@ struct sandbox_options {
     const char *bwrap;         /* program name or path */
     const char *init_path;     /* sandbox-init, static */
     uint32_t start_timeout_ms; /* how long bubblewrap may take until init answers */
+    const struct cgroup_host *cgroups; /* borrowed for the life of the sandbox; NULL: none */
 };
 
 enum sandbox_end_kind {

@@ -17,6 +17,7 @@
 #include "common/str.h"
 #include "sandbox/bwrap/bwrap_args.h"
 #include "sandbox/bwrap/seccomp.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/init/protocol.h"
 
 /* The init and the spec's mounts. */
@@ -39,6 +40,7 @@ struct staging {
 static const char *const staging_places[] = { "/sys", "/mnt", "/media", "/srv" };
 
 struct launch {
+    const struct cgroup *group; /* NULL: none */
     struct staging staging;
     struct bwrap_plan plan;
     struct bwrap_args args;
@@ -99,9 +101,8 @@ static int clone_mounts(const struct staging *staging, int mounts[SOURCES_MAX])
 
 /* Between fork and exec: system calls only. A mount can be cloned only in the namespace that it is
  * in, so all are before we leave ours. */
-static int stage(void *data)
+static int stage(const struct staging *staging)
 {
-    const struct staging *staging = data;
     int mounts[SOURCES_MAX];
 
     if (clone_mounts(staging, mounts) < 0 || unshare(CLONE_NEWNS) < 0)
@@ -118,6 +119,17 @@ static int stage(void *data)
             return errno;
     }
     return 0;
+}
+
+/* Before bubblewrap exists, so that nothing of the sandbox is ever outside its limits. */
+static int enter(void *data)
+{
+    const struct launch *launch = data;
+    int error = launch->group ? cgroup_join(launch->group) : 0;
+
+    if (error != 0 || !launch->staging.base)
+        return error;
+    return stage(&launch->staging);
 }
 
 /* Preparing
@@ -238,6 +250,7 @@ static int prepare(struct launch *launch, const struct sandbox_options *options,
 {
     int filter;
 
+    launch->group = runtime->group;
     look_at_root(&launch->plan);
     if (choose_staging(&launch->staging, err) < 0 || add_sources(launch, options, spec, err) < 0 ||
         add_files(launch, spec, err) < 0)
@@ -264,8 +277,8 @@ static int start(struct child **out, uv_loop_t *loop, const struct sandbox_optio
         .fd_count = launch->fd_count,
         .uid = geteuid() == 0 ? spec->host_uid : 0,
         .capture_stderr = true,
-        .before_drop = launch->staging.base ? stage : NULL,
-        .before_drop_data = &launch->staging,
+        .before_drop = enter,
+        .before_drop_data = launch,
     };
 
     if (child_start(out, loop, &child, on_exit, data, err) == 0)
