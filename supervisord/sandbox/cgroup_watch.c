@@ -15,6 +15,8 @@
 #define TELL_EVERY_MS 500
 /* Version 1 announces the want of memory before it kills. */
 #define FIRST_LOOK_MS 50
+/* Version 1 does not tell of processes that it refused: the count is read now and then. */
+#define ASK_EVERY_MS 2000
 #define RECENT_MS 3000
 
 struct source {
@@ -34,8 +36,8 @@ struct cgroup_watch {
     struct source memory;  /* eventfd: version 1 */
     uint64_t seen[CGROUP_HIT_COUNT];
     uint64_t killed_ms; /* when the count of kills was last seen to grow; 0 never */
-    bool looking;       /* the timer runs */
-    bool again;         /* something happened since it was started */
+    uint64_t quiet_until_ms;
+    bool asks; /* the kernel does not tell of every hit */
     void (*done)(void *data);
     void *done_data;
 };
@@ -44,13 +46,19 @@ static void on_timer(uv_timer_t *timer);
 
 static void look_in(struct cgroup_watch *watch, uint64_t delay_ms)
 {
-    if (watch->looking) {
-        watch->again = true;
+    if (uv_is_active((uv_handle_t *)&watch->timer) &&
+        uv_timer_get_due_in(&watch->timer) <= delay_ms)
         return;
-    }
-    watch->looking = true;
-    watch->again = false;
     BUG_ON(uv_timer_start(&watch->timer, on_timer, delay_ms, 0) != 0);
+}
+
+/* Soon, but not so soon that hits are told too often. */
+static void look_soon(struct cgroup_watch *watch)
+{
+    uint64_t now = uv_now(watch->loop);
+
+    look_in(watch, watch->quiet_until_ms > now + FIRST_LOOK_MS ? watch->quiet_until_ms - now
+                                                               : FIRST_LOOK_MS);
 }
 
 static uint64_t read_count(struct cgroup_watch *watch, enum cgroup_hit hit)
@@ -65,10 +73,8 @@ static uint64_t read_count(struct cgroup_watch *watch, enum cgroup_hit hit)
 static void on_timer(uv_timer_t *timer)
 {
     struct cgroup_watch *watch = timer->data;
-    bool again = watch->again;
     bool grown = false;
 
-    watch->looking = false;
     for (int hit = 0; hit < CGROUP_HIT_COUNT && !watch->handles.closing; hit++) {
         uint64_t now = read_count(watch, (enum cgroup_hit)hit);
 
@@ -80,9 +86,14 @@ static void on_timer(uv_timer_t *timer)
             cgroup_leave_room(watch->group);
         watch->on_hit(watch->data, (enum cgroup_hit)hit, now);
     }
-    /* What comes right after this is told half a second later. */
-    if ((again || grown) && !watch->handles.closing)
+    if (watch->handles.closing)
+        return;
+    if (grown) {
+        watch->quiet_until_ms = uv_now(watch->loop) + TELL_EVERY_MS;
         look_in(watch, TELL_EVERY_MS);
+    } else if (watch->asks) {
+        look_in(watch, ASK_EVERY_MS);
+    }
 }
 
 static void on_source(uv_poll_t *poll, int status, int events)
@@ -98,7 +109,7 @@ static void on_source(uv_poll_t *poll, int status, int events)
     while (got > 0 || (got < 0 && errno == EINTR));
     if (status < 0 || errno != EAGAIN)
         uv_poll_stop(poll);
-    look_in(watch, FIRST_LOOK_MS);
+    look_soon(watch);
 }
 
 static void open_source(struct cgroup_watch *watch, struct source *source, int fd)
@@ -168,6 +179,7 @@ void cgroup_watch_start(struct cgroup_watch **out, uv_loop_t *loop, const struct
     BUG_ON(uv_timer_init(loop, &watch->timer) != 0);
     handles_add(&watch->handles, (uv_handle_t *)&watch->timer, watch);
     open_sources(watch);
+    watch->asks = !watch->changes.open || !cgroup_tells_all(group);
     look_in(watch, 0);
     *out = watch;
 }

@@ -1,4 +1,5 @@
-/* cgroup_watch.h: hears from the kernel that a limit was held, without asking again and again. */
+/* cgroup_watch.h: hears from the kernel that a limit was held. Version 2 tells of each hit; version
+ * 1 only of memory, so there a count is read every two seconds as well. */
 #ifndef SANDBOX_CGROUP_WATCH_H
 #define SANDBOX_CGROUP_WATCH_H
 

@@ -157,6 +157,10 @@ void sandbox_end_input(struct sandbox *sandbox, uint32_t process_id);
 int sandbox_attach(struct sandbox *sandbox, uint32_t process_id, sandbox_spawn_cb done, void *data,
                    struct error *err);
 
+/* How often the kernel has held the limit until now, looked up at once; 0 where it doesn't count.
+ */
+uint64_t sandbox_limit_times(const struct sandbox *sandbox, enum sandbox_limit limit);
+
 /* Bits 1 << enum sandbox_layer: what is really in force, looked up when it became ready; 0 before.
  */
 uint32_t sandbox_layers(const struct sandbox *sandbox);

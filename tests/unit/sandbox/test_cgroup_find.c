@@ -13,6 +13,7 @@ static void finish(void *data)
 
 static void parse(const char *mountinfo, const char *self)
 {
+    cgroup_places_finish(&places);
     cgroup_places_parse(&places, mountinfo, self);
     test_defer(finish, &places);
 }
