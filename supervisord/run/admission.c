@@ -1,6 +1,7 @@
 /* admission.c: the queue. Oldest first; at most so many runs live at once, and one per session. */
 #include "run/internal.h"
 
+#define CARRY_EVERY_MS 5000
 #define INIT_GRACE_MS 60000 /* what a sandbox has after the deadline when no supervisor ends it */
 
 bool admission_late(const struct run *run)
@@ -101,14 +102,43 @@ static int admit(struct run *run)
     return run_apply(run, RUN_EV_ADMITTED);
 }
 
+static void on_carry(uv_timer_t *timer)
+{
+    admission_wanted(timer->data);
+}
+
+/* Told once, whatever the reason is later. */
+static bool machine_carries(struct run *run)
+{
+    struct runs *runs = run->runs;
+    struct machine_reading reading;
+    char reason[200];
+
+    machine_read(runs->options.machine_root != NULL ? runs->options.machine_root : "",
+                 runs->options.state_dir, &reading);
+    if (machine_can_carry(&runs->options.machine, &reading, reason, sizeof(reason)))
+        return true;
+    if (!run->wait_told) {
+        AUTO_FREE
+        char *text = mem_printf("waits: %s", reason);
+
+        run->wait_told = true;
+        events_note(run, RUN_NOTE_LOG, text, NULL);
+        log_info(run->record.id.text, "%s", text);
+    }
+    uv_timer_start(&runs->carry, on_carry, CARRY_EVERY_MS, 0);
+    return false;
+}
+
 void admission_admit(struct runs *runs)
 {
     struct run *run;
 
     runs->admit_wanted = false;
+    uv_timer_stop(&runs->carry);
     while (!runs->closing && count_active(runs) < runs->options.concurrent_runs &&
            (run = next_in_queue(runs)) != NULL) {
-        if (admit(run) < 0)
+        if (!machine_carries(run) || admit(run) < 0)
             break;
     }
 }

@@ -58,6 +58,7 @@ struct run {
     enum run_event held[RUN_HELD_MAX]; /* events whose transaction could not be written yet */
     size_t held_count;
     bool finished;
+    bool wait_told; /* its log says that it waits for the machine */
 
     char *current_step;
     char *open_request; /* JSON, while waiting */
@@ -78,6 +79,7 @@ struct runs {
     struct handles handles;
     uv_timer_t tick;  /* commits batched events, wakes subscribers, admits */
     uv_timer_t again; /* tries a refused transaction again */
+    uv_timer_t carry; /* runs while something is queued that the machine can't carry */
     bool admit_wanted;
     bool trying; /* trial.c */
     bool closing;

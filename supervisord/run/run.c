@@ -56,7 +56,8 @@ static const char **text_slots(struct runs_options *options, size_t index)
                              &options->data_dir,          &options->default_agent,
                              &options->default_model,     &options->agent_opencode,
                              &options->sandbox.backend,   &options->sandbox.bwrap,
-                             &options->sandbox.init_path, &options->home };
+                             &options->sandbox.init_path, &options->home,
+                             &options->machine_root };
 
     return index < ARRAY_LEN(slots) ? slots[index] : NULL;
 }
@@ -123,7 +124,8 @@ static void runs_free(void *data)
 
 static void close_handles(struct runs *runs)
 {
-    uv_handle_t *handles[] = { (uv_handle_t *)&runs->tick, (uv_handle_t *)&runs->again };
+    uv_handle_t *handles[] = { (uv_handle_t *)&runs->tick, (uv_handle_t *)&runs->again,
+                               (uv_handle_t *)&runs->carry };
 
     handles_close_all(&runs->handles, runs->loop, handles, ARRAY_LEN(handles));
 }
@@ -182,6 +184,8 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     handles_add(&runs->handles, (uv_handle_t *)&runs->tick, runs);
     uv_timer_init(loop, &runs->again);
     handles_add(&runs->handles, (uv_handle_t *)&runs->again, runs);
+    uv_timer_init(loop, &runs->carry);
+    handles_add(&runs->handles, (uv_handle_t *)&runs->carry, runs);
     *out = runs;
     if (recover_all(runs, err) < 0) {
         runs_close(runs, NULL, NULL);

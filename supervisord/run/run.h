@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/id.h"
+#include "run/machine.h"
 #include "run/run_state.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
@@ -65,6 +66,10 @@ struct runs_options {
     const char *home; /* of the user whose caches those are */
     struct sandbox_options sandbox;
     struct sandbox_limits limits;
+    struct machine_limits machine;
+    const char *machine_root; /* put before /proc; NULL or "": the real one */
+    uint32_t disk_mib;        /* of a session's files; 0: not watched */
+    uint32_t output_mib;      /* of a run's events; 0: not limited */
     const struct run_model_service *model_services;
     size_t model_service_count;
     const char *const *git_services; /* names of services whose target hosts git: "github" */
