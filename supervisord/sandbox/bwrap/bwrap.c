@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -13,9 +14,11 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "sandbox/bwrap/bwrap_args.h"
+#include "sandbox/bwrap/overlay.h"
 #include "sandbox/bwrap/seccomp.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/init/protocol.h"
@@ -26,10 +29,15 @@
 /* Bubblewrap looks its sources up by path, as the sandbox's own uid, also when they are given by
  * descriptor. For a supervisor that runs as root the session's folders lie below folders which that
  * uid can't enter. So the child, while it still is root, makes a mount namespace of its own and
- * hangs each source there at a path that everybody can walk. */
+ * hangs each source there at a path that everybody can walk. Overlays are mounted there as well,
+ * also for a supervisor that is an ordinary user. */
 struct staging {
-    const char *base; /* covered by a fresh tmpfs in the child only; NULL: we are not root, nothing
-                         is staged */
+    const char *base; /* covered by a fresh tmpfs in the child only; NULL: nothing is staged */
+    bool as_root;
+    size_t overlay_count;
+    struct overlay overlays[SANDBOX_OVERLAYS_MAX];
+    char *overlay_paths[SANDBOX_OVERLAYS_MAX];
+    int report[2]; /* a pipe: the child's errno for each overlay that it could not mount; -1 */
     size_t count;
     int fds[SOURCES_MAX];
     bool folder[SOURCES_MAX];
@@ -68,6 +76,8 @@ static void launch_finish(struct launch *launch)
         fd_close(&launch->owned[i]);
     for (size_t i = 0; i < launch->staging.count; i++)
         free(launch->staging.paths[i]);
+    for (size_t i = 0; i < launch->staging.overlay_count; i++)
+        free(launch->staging.overlay_paths[i]);
     for (size_t i = 0; i < ARRAY_LEN(launch->plan.sources); i++)
         free(launch->plan.sources[i]);
     free(launch->plan.init_source);
@@ -99,26 +109,55 @@ static int clone_mounts(const struct staging *staging, int mounts[SOURCES_MAX])
     return 0;
 }
 
-/* Between fork and exec: system calls only. A mount can be cloned only in the namespace that it is
- * in, so all are before we leave ours. */
-static int stage(const struct staging *staging)
+static int hang_sources(const struct staging *staging, const int mounts[SOURCES_MAX])
 {
-    int mounts[SOURCES_MAX];
-
-    if (clone_mounts(staging, mounts) < 0 || unshare(CLONE_NEWNS) < 0)
-        return errno;
-    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-        return errno;
-    if (mount("tmpfs", staging->base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=256k") < 0)
-        return errno;
     for (size_t i = 0; i < staging->count; i++) {
-        if (make_place(staging->paths[i], staging->folder[i]) < 0)
-            return errno;
-        if (syscall(SYS_move_mount, mounts[i], "", AT_FDCWD, staging->paths[i],
+        if (make_place(staging->paths[i], staging->folder[i]) < 0 ||
+            syscall(SYS_move_mount, mounts[i], "", AT_FDCWD, staging->paths[i],
                     4u /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
             return errno;
     }
     return 0;
+}
+
+static int hang_overlays(const struct staging *staging)
+{
+    for (size_t i = 0; i < staging->overlay_count; i++) {
+        int fallen_back;
+        int error = overlay_mount(&staging->overlays[i], staging->overlay_paths[i], &fallen_back);
+
+        if (error)
+            return error;
+        if (fallen_back && write(staging->report[1], &fallen_back, sizeof(fallen_back)) < 0)
+            return errno;
+    }
+    return 0;
+}
+
+static int cover_base(const struct staging *staging)
+{
+    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+        mount("tmpfs", staging->base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=256k") < 0)
+        return errno;
+    return 0;
+}
+
+/* Between fork and exec. A mount can be cloned only in the namespace that it is in, so all are
+ * before we leave ours. */
+static int stage(const struct staging *staging)
+{
+    int mounts[SOURCES_MAX];
+    int error;
+
+    if (staging->as_root && (clone_mounts(staging, mounts) < 0 || unshare(CLONE_NEWNS) < 0))
+        return errno;
+    /* Where this is forbidden bubblewrap is as well, and says so with what to enable. */
+    if (!staging->as_root && overlay_enter_namespaces() != 0)
+        return 0;
+    error = cover_base(staging);
+    if (!error && staging->as_root)
+        error = hang_sources(staging, mounts);
+    return error ? error : hang_overlays(staging);
 }
 
 /* Before bubblewrap exists, so that nothing of the sandbox is ever outside its limits. */
@@ -136,11 +175,13 @@ static int enter(void *data)
  * ---------------------------------------------------------------------------------------------------------
  */
 
-static int choose_staging(struct staging *staging, struct error *err)
+static int choose_staging(struct staging *staging, const struct sandbox_spec *spec,
+                          struct error *err)
 {
     struct stat info;
 
-    if (geteuid() != 0)
+    staging->as_root = geteuid() == 0;
+    if (!staging->as_root && spec->overlay_count == 0)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(staging_places) && !staging->base; i++) {
         if (lstat(staging_places[i], &info) == 0 && S_ISDIR(info.st_mode))
@@ -174,7 +215,7 @@ static char *add_source(struct launch *launch, const char *path, enum sandbox_ac
     staging->fds[at] = fd;
     staging->folder[at] = S_ISDIR(info.st_mode);
     staging->count++;
-    if (staging->base) {
+    if (staging->as_root) {
         staging->paths[at] = mem_printf("%s/%zu", staging->base, at);
         return mem_strdup(staging->paths[at]);
     }
@@ -196,6 +237,41 @@ static int add_sources(struct launch *launch, const struct sandbox_options *opti
             return -1;
     }
     return 0;
+}
+
+static int add_overlays(struct launch *launch, const struct sandbox_spec *spec, struct error *err)
+{
+    struct staging *staging = &launch->staging;
+
+    if (spec->overlay_count == 0)
+        return 0;
+    if (pipe2(staging->report, O_CLOEXEC | O_NONBLOCK) < 0)
+        return error_set(err, ERR_SYSTEM, errno, "make a pipe");
+    own(launch, staging->report[0]);
+    own(launch, staging->report[1]);
+    for (size_t i = 0; i < spec->overlay_count; i++) {
+        if (overlay_prepare(&staging->overlays[i], &spec->overlays[i], spec->host_uid, err) < 0)
+            return -1;
+        staging->overlay_paths[i] = mem_printf("%s/overlay-%zu", staging->base, i);
+        staging->overlay_count++;
+        launch->plan.overlays[i] = staging->overlay_paths[i];
+    }
+    return 0;
+}
+
+/* What the child could not mount; it has exec'ed by now. */
+static void report_overlays(const struct launch *launch, const char *id)
+{
+    int error;
+    size_t count = 0;
+
+    if (launch->staging.overlay_count == 0)
+        return;
+    while (read(launch->staging.report[0], &error, sizeof(error)) == sizeof(error))
+        count++;
+    if (count > 0)
+        log_warn(id, "%zu of %zu caches can only be read, for overlays can't be mounted: %s", count,
+                 launch->staging.overlay_count, strerror(error));
 }
 
 static int add_file(struct launch *launch, const struct bwrap_file *file, int number,
@@ -252,7 +328,8 @@ static int prepare(struct launch *launch, const struct sandbox_options *options,
 
     launch->group = runtime->group;
     look_at_root(&launch->plan);
-    if (choose_staging(&launch->staging, err) < 0 || add_sources(launch, options, spec, err) < 0 ||
+    if (choose_staging(&launch->staging, spec, err) < 0 ||
+        add_sources(launch, options, spec, err) < 0 || add_overlays(launch, spec, err) < 0 ||
         add_files(launch, spec, err) < 0)
         return -1;
     filter = seccomp_make_file(err);
@@ -281,8 +358,10 @@ static int start(struct child **out, uv_loop_t *loop, const struct sandbox_optio
         .before_drop_data = launch,
     };
 
-    if (child_start(out, loop, &child, on_exit, data, err) == 0)
+    if (child_start(out, loop, &child, on_exit, data, err) == 0) {
+        report_overlays(launch, spec->id ? spec->id : "sandbox");
         return 0;
+    }
     if (err->code == ERR_NOT_FOUND)
         return error_set(err, ERR_UNAVAILABLE, 0,
                          "bubblewrap (bwrap) is not installed: apt install bubblewrap");

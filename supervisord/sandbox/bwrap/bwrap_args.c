@@ -186,8 +186,15 @@ static bool is_within(const char *target, const char *folder)
     return str_starts(target, folder) && (target[len] == '\0' || target[len] == '/');
 }
 
+static int refuse_place(const char *target, const char *folder, struct error *err)
+{
+    return error_set(err, ERR_INVALID, 0, "%s lies in %s, which the agent can write", target,
+                     folder);
+}
+
+/* Of the mounts those before MOUNTS_BEFORE count, of the overlays those before OVERLAYS_BEFORE. */
 static int check_target(const struct sandbox_spec *spec, const char *target, size_t mounts_before,
-                        struct error *err)
+                        size_t overlays_before, struct error *err)
 {
     if (target[0] != '/' || target[1] == '\0' || strstr(target, "/../") || str_ends(target, "/.."))
         return error_set(err, ERR_INVALID, 0, "%s is no place in a sandbox", target);
@@ -195,8 +202,11 @@ static int check_target(const struct sandbox_spec *spec, const char *target, siz
         const struct sandbox_mount *mount = &spec->mounts[i];
 
         if (mount->access == SANDBOX_READ_WRITE && is_within(target, mount->target))
-            return error_set(err, ERR_INVALID, 0, "%s lies in %s, which the agent can write",
-                             target, mount->target);
+            return refuse_place(target, mount->target, err);
+    }
+    for (size_t i = 0; i < overlays_before; i++) {
+        if (is_within(target, spec->overlays[i].target))
+            return refuse_place(target, spec->overlays[i].target, err);
     }
     return 0;
 }
@@ -207,10 +217,17 @@ static int add_mounts(struct bwrap_args *args, const struct sandbox_spec *spec,
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct sandbox_mount *mount = &spec->mounts[i];
 
-        if (check_target(spec, mount->target, i, err) < 0)
+        if (check_target(spec, mount->target, i, 0, err) < 0)
             return -1;
         add3(args, mount->access == SANDBOX_READ_WRITE ? "--bind" : "--ro-bind", plan->sources[i],
              mount->target);
+    }
+    for (size_t i = 0; i < spec->overlay_count; i++) {
+        const char *target = spec->overlays[i].target;
+
+        if (check_target(spec, target, spec->mount_count, i, err) < 0)
+            return -1;
+        add3(args, "--bind", plan->overlays[i], target);
     }
     return 0;
 }
@@ -221,14 +238,15 @@ static int add_files(struct bwrap_args *args, const struct sandbox_spec *spec, s
     size_t count = bwrap_files(spec, files);
 
     for (size_t i = 0; i < spec->frozen_dir_count; i++) {
-        if (check_target(spec, spec->frozen_dirs[i], spec->mount_count, err) < 0)
+        if (check_target(spec, spec->frozen_dirs[i], spec->mount_count, spec->overlay_count, err) <
+            0)
             return -1;
         add_tmpfs(args, FROZEN_BYTES, "0755", spec->frozen_dirs[i]);
     }
     for (size_t i = 0; i < count; i++) {
         AUTO_FREE char *mode = mem_printf("%04o", (unsigned)files[i].mode & 0777u);
 
-        if (check_target(spec, files[i].target, spec->mount_count, err) < 0)
+        if (check_target(spec, files[i].target, spec->mount_count, spec->overlay_count, err) < 0)
             return -1;
         add2(args, "--perms", mode);
         add(args, "--file");
@@ -278,6 +296,8 @@ static void add_places(struct bwrap_args *args, const struct sandbox_spec *spec,
         add_place(args,
                   spec->mounts[i].access == SANDBOX_READ_WRITE ? INIT_PLACE_WRITE : INIT_PLACE_READ,
                   spec->mounts[i].target);
+    for (size_t i = 0; i < spec->overlay_count; i++)
+        add_place(args, INIT_PLACE_WRITE, spec->overlays[i].target);
     for (size_t i = 0; i < spec->frozen_dir_count; i++)
         add_place(args, INIT_PLACE_READ, spec->frozen_dirs[i]);
     for (size_t i = 0; i < spec->file_count; i++)

@@ -32,6 +32,8 @@ struct bwrap_plan {
     size_t root_link_count;
     char *init_source;                 /* where bubblewrap finds sandbox-init */
     char *sources[SANDBOX_MOUNTS_MAX]; /* and each of the spec's mounts */
+    const char
+        *overlays[SANDBOX_OVERLAYS_MAX]; /* and its overlays, which are mounted there; borrowed */
 };
 
 /* The files that are made from bytes: ours for /etc, then the spec's, which replace ours. The

@@ -6,12 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -369,6 +371,62 @@ static inline bool rig_nothing_left(void)
     for (int i = 0; i < 200 && rig_leftovers() > 0; i++)
         poll(NULL, 0, 10);
     return rig_leftovers() == 0;
+}
+
+/* The same again ------------------------------------------------------------------------------- */
+
+#define RIG_USER_UID 2000000007u
+
+static inline void rig_drop_and_run(int program, const char *folder, const char *init)
+{
+    char *const argv[] = { (char *)(uintptr_t) "test", (char *)(uintptr_t) "user_", NULL };
+    char tmpdir[256];
+    char given[256];
+    char *const env[] = { (char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin", tmpdir, given,
+                          NULL };
+
+    snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", folder);
+    snprintf(given, sizeof(given), "SANDBOX_INIT=%s", init);
+    if (setgroups(0, NULL) == 0 && setresgid(RIG_USER_UID, RIG_USER_UID, RIG_USER_UID) == 0 &&
+        setresuid(RIG_USER_UID, RIG_USER_UID, RIG_USER_UID) == 0)
+        fexecve(program, argv, env);
+    _exit(99);
+}
+
+/* Runs this program's tests whose names begin with "user" once more under an ordinary uid. The
+ * program and init may lie in folders that only root can enter. */
+static inline void rig_run_as_user(void)
+{
+    char folder[] = "/tmp/sandbox-user-XXXXXX";
+    AUTO_FREE char *init = NULL;
+    AUTO_FREE char *bytes = NULL;
+    AUTO_FREE char *copy = NULL;
+    struct error err = ERROR_INIT;
+    int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+    int status;
+    int fd;
+    pid_t pid;
+
+    if (geteuid() != 0)
+        test_skip("this is one");
+    init = rig_find_init();
+    CHECK(program >= 0 && mkdtemp(folder) != NULL);
+    copy = mem_printf("%s/sandbox-init", folder);
+    CHECK_EQ(fd_read_file(init, 16 << 20, &bytes, &len, &err), 0);
+    fd = open(copy, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0755);
+    CHECK_EQ(fd_write_all(fd, bytes, len, &err), 0);
+    close(fd);
+    CHECK_EQ(chown(folder, RIG_USER_UID, RIG_USER_UID), 0);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        rig_drop_and_run(program, folder, copy);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    close(program);
+    tmp_remove_tree(folder);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
 #endif

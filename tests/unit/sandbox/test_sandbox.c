@@ -1,4 +1,3 @@
-#include <grp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -869,55 +868,7 @@ TEST(user_a_leftover_whose_init_does_not_answer_is_killed)
 
 /* The same again ------------------------------------------------------------------------------- */
 
-#define USER_UID 2000000007u
-
-static void drop_and_run(int program, const char *folder, const char *init)
-{
-    char *const argv[] = { (char *)(uintptr_t) "test", (char *)(uintptr_t) "user_", NULL };
-    char tmpdir[256];
-    char given[256];
-    char *const env[] = { (char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin", tmpdir, given,
-                          NULL };
-
-    snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", folder);
-    snprintf(given, sizeof(given), "SANDBOX_INIT=%s", init);
-    if (setgroups(0, NULL) == 0 && setresgid(USER_UID, USER_UID, USER_UID) == 0 &&
-        setresuid(USER_UID, USER_UID, USER_UID) == 0)
-        fexecve(program, argv, env);
-    _exit(99);
-}
-
-/* The program and init may lie in folders that only root can enter. */
 TEST(what_an_ordinary_user_can_do)
 {
-    char folder[] = "/tmp/sandbox-user-XXXXXX";
-    AUTO_FREE char *init = NULL;
-    AUTO_FREE char *bytes = NULL;
-    AUTO_FREE char *copy = NULL;
-    struct error err = ERROR_INIT;
-    int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    size_t len = 0;
-    int status;
-    int fd;
-    pid_t pid;
-
-    if (geteuid() != 0)
-        test_skip("this is one");
-    init = rig_find_init();
-    CHECK(program >= 0 && mkdtemp(folder) != NULL);
-    copy = mem_printf("%s/sandbox-init", folder);
-    CHECK_EQ(fd_read_file(init, 16 << 20, &bytes, &len, &err), 0);
-    fd = open(copy, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0755);
-    CHECK_EQ(fd_write_all(fd, bytes, len, &err), 0);
-    close(fd);
-    CHECK_EQ(chown(folder, USER_UID, USER_UID), 0);
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0)
-        drop_and_run(program, folder, copy);
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    close(program);
-    tmp_remove_tree(folder);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    rig_run_as_user();
 }
