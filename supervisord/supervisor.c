@@ -161,13 +161,37 @@ static void finish_service_lists(struct service_lists *lists)
     free(lists->git_targets);
 }
 
+/* The bits of the layers that the configuration demands. */
+static int read_required(const struct config *config, uint32_t *required, struct error *err)
+{
+    AUTO_BUF struct buf known = BUF_INIT(4096);
+
+    *required = 0;
+    for (size_t i = 0; i < config->sandbox_require_count; i++) {
+        int layer = sandbox_layer_parse(config->sandbox_require[i]);
+
+        if (layer < 0) {
+            sandbox_layers_print((UINT32_C(1) << SANDBOX_LAYER_COUNT) - 1, &known);
+            return error_set(err, ERR_INVALID, 0,
+                             "sandbox.require: there is no layer %.40s; known: %s",
+                             config->sandbox_require[i], buf_text(&known));
+        }
+        *required |= UINT32_C(1) << layer;
+    }
+    return 0;
+}
+
 static int start_runs(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
     struct service_lists lists;
     struct runs_options options;
     struct run_repository *repositories;
+    uint32_t required;
     int rc;
+
+    if (read_required(config, &required, err) < 0)
+        return -1;
 
     make_service_lists(config, &lists);
     repositories = mem_new_zero(config->repository_count + 1, sizeof(*repositories));
@@ -206,6 +230,7 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .home = supervisor->paths->home,
         .sandbox = { .backend = config->sandbox_backend,
                      .allow_none = config->sandbox_allow_none,
+                     .required = required,
                      .bwrap = config->sandbox_bwrap,
                      .init_path = supervisor->init_path,
                      .start_timeout_ms = 20000 },
