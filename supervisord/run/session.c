@@ -4,6 +4,8 @@
 
 #include "common/paths.h"
 
+#define CACHES "/caches" /* inside, for the removal only */
+
 struct removal {
     struct runs *runs;
     struct session_record session;
@@ -75,8 +77,8 @@ static void on_ready(void *data, const struct error *err)
 {
     /* Folders that the agent made unreadable are its uid's own. */
     static const char script[] =
-        "chmod -R u+rwX " SANDBOX_WORKSPACE " " SANDBOX_HOME " 2>/dev/null; "
-        "find " SANDBOX_WORKSPACE " " SANDBOX_HOME " -mindepth 1 -depth -delete";
+        "chmod -R u+rwX " SANDBOX_WORKSPACE " " SANDBOX_HOME " " CACHES " 2>/dev/null; "
+        "find " SANDBOX_WORKSPACE " " SANDBOX_HOME " " CACHES " -mindepth 1 -depth -delete";
     static const char *const argv[] = { "sh", "-c", script, NULL };
     struct removal *removal = data;
     struct error local = ERROR_INIT;
@@ -123,6 +125,7 @@ static int start(struct removal *removal, struct error *err)
     if (workspace_make(&removal->layout, removal->session.host_uid, err) < 0 ||
         paths_make_private(removal->runtime_dir, err) < 0)
         return -1;
+    workspace_clear_caches(&removal->layout);
     sandbox_spec_init(&spec);
     spec.id = mem_strdup(removal->session.id.text);
     spec.runtime_dir = mem_strdup(removal->runtime_dir);
@@ -131,6 +134,7 @@ static int start(struct removal *removal, struct error *err)
     spec.limits = runs->options.limits;
     sandbox_spec_add_mount(&spec, removal->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(&spec, removal->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);
+    sandbox_spec_add_mount(&spec, removal->layout.caches, CACHES, SANDBOX_READ_WRITE);
     rc = sandbox_start(&removal->sandbox, runs->loop, &runs->options.sandbox, &spec, &callbacks,
                        err);
     sandbox_spec_finish(&spec);

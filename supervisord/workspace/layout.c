@@ -1,5 +1,6 @@
 #include "workspace/workspace.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -52,7 +53,8 @@ int workspace_make(const struct workspace_layout *layout, uid_t uid, struct erro
 {
     if (paths_make_private(layout->session, err) < 0)
         return -1;
-    if (make_owned(layout->workspace, uid, err) < 0 || make_owned(layout->home, uid, err) < 0)
+    if (make_owned(layout->workspace, uid, err) < 0 || make_owned(layout->home, uid, err) < 0 ||
+        make_owned(layout->caches, uid, err) < 0)
         return -1;
     return 0;
 }
@@ -72,12 +74,28 @@ int workspace_make_cache(const struct workspace_layout *layout, const char *name
                          "the cache folder %s is not there; make it, or take %s out of "
                          "sandbox.caches",
                          lower, name);
-    if (make_owned(layout->caches, uid, err) < 0 || make_owned(folder, uid, err) < 0 ||
-        make_owned(new_upper, uid, err) < 0 || make_owned(new_work, uid, err) < 0)
+    if (make_owned(folder, uid, err) < 0 || make_owned(new_upper, uid, err) < 0 ||
+        make_owned(new_work, uid, err) < 0)
         return -1;
     *upper = STEAL(new_upper);
     *work = STEAL(new_work);
     return 0;
+}
+
+void workspace_clear_caches(const struct workspace_layout *layout)
+{
+    DIR *dir = opendir(layout->caches);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        AUTO_FREE
+        char *work = mem_printf("%s/work/work", entry->d_name);
+
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(dir), work, AT_REMOVEDIR);
+    }
+    if (dir != NULL)
+        closedir(dir);
 }
 
 void workspace_remove_empty(const struct workspace_layout *layout)

@@ -28,12 +28,15 @@ struct workspace_layout {
 void workspace_layout_init(struct workspace_layout *layout, const char *state_dir,
                            const char *session_id);
 void workspace_layout_finish(struct workspace_layout *layout);
-/* Makes what is missing; workspace and home belong to UID and are 0700. Safe to repeat. */
+/* Makes what is missing; workspace, home and caches belong to UID and are 0700. Safe to repeat. */
 int workspace_make(const struct workspace_layout *layout, uid_t uid, struct error *err);
 /* Makes what a session adds to the cache NAME, whose shared part is LOWER: two heap paths, folders
  * of UID. ERR_NOT_FOUND when LOWER is not there. */
 int workspace_make_cache(const struct workspace_layout *layout, const char *name, uid_t uid,
                          const char *lower, char **upper, char **work, struct error *err);
+/* Removes what the kernel leaves in the work folders of caches, which only the supervisor's uid may.
+ * No agent ever sees those. */
+void workspace_clear_caches(const struct workspace_layout *layout);
 /* Removes the folders if nothing is in them (they were emptied inside a sandbox); a folder that is
  * not empty stays and is no error. */
 void workspace_remove_empty(const struct workspace_layout *layout);

@@ -81,3 +81,22 @@ test('folders of the machine can be read inside and not written', { timeout: 300
     assert.equal(view.status, 'completed', JSON.stringify(view));
     assert.match(view.result.output, /from the machine\nread-only/);
 }));
+
+test('a cache is shared to read, and what a session adds stays its own', { timeout: 300000 }, () => withLab({ ...shell,
+    config: lab => ({ sandbox: { caches: [`npm=${lab.path('npm')}`, 'npm'] } }) }, async lab => {
+    fs.mkdirSync(lab.path('npm', '_cacache'), { recursive: true, mode: 0o755 });
+    fs.chmodSync(lab.path('npm'), 0o755);
+    fs.writeFileSync(lab.path('npm', '_cacache', 'package'), 'clean\n', { mode: 0o644 });
+    const first = await start(lab, ['cat "$npm_config_cache/_cacache/package"; echo poison > "$npm_config_cache/_cacache/package"; ' +
+        'echo new > "$npm_config_cache/added"; cat "$npm_config_cache/_cacache/package" "$npm_config_cache/added"']);
+    assert.equal(first.view.status, 'completed', JSON.stringify(first.view));
+    assert.match(first.view.result.output, /^clean\n(poison\nnew|.*denied.*)/);
+    assert.equal(fs.readFileSync(lab.path('npm', '_cacache', 'package'), 'utf8'), 'clean\n');
+    assert.deepEqual(fs.readdirSync(lab.path('npm')), ['_cacache']);
+    const second = await start(lab, ['cat "$npm_config_cache/_cacache/package"; test ! -e "$npm_config_cache/added" && echo apart']);
+    assert.match(second.view.result.output, /^clean\napart/);
+    const third = await start(lab, ['--session', first.sessionId, 'cat "$npm_config_cache/added"']);
+    assert.match(third.view.result.output, /^new/);
+    assert.equal((await lab.ctl(['rm', first.sessionId])).code, 0);
+    assert.ok(!fs.existsSync(lab.path('state', 'sessions', first.sessionId)), 'the session is gone with its caches');
+}));
