@@ -320,6 +320,24 @@ static void look_at_root(struct bwrap_plan *plan)
     }
 }
 
+/* Files of /proc that tell about the host and not about the sandbox: how it was booted, other
+ * users' keys, where the kernel lies. */
+static void look_at_proc(struct bwrap_plan *plan)
+{
+    static const char *const names[] = {
+        "/proc/cmdline",    "/proc/interrupts",    "/proc/kallsyms",    "/proc/kcore",
+        "/proc/key-users",  "/proc/keys",          "/proc/modules",     "/proc/sched_debug",
+        "/proc/timer_list", "/proc/sysrq-trigger", "/proc/vmallocinfo",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct stat info;
+
+        if (stat(names[i], &info) == 0 && S_ISREG(info.st_mode))
+            plan->masks[plan->mask_count++] = names[i];
+    }
+}
+
 static int prepare(struct launch *launch, const struct sandbox_options *options,
                    const struct sandbox_spec *spec, const struct runtime_fds *runtime,
                    struct error *err)
@@ -328,6 +346,7 @@ static int prepare(struct launch *launch, const struct sandbox_options *options,
 
     launch->group = runtime->group;
     look_at_root(&launch->plan);
+    look_at_proc(&launch->plan);
     if (choose_staging(&launch->staging, spec, err) < 0 ||
         add_sources(launch, options, spec, err) < 0 || add_overlays(launch, spec, err) < 0 ||
         add_files(launch, spec, err) < 0)

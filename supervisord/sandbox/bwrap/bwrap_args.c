@@ -169,6 +169,8 @@ static void add_system(struct bwrap_args *args, const struct sandbox_spec *spec,
         add3(args, "--ro-bind-try", path, path);
     }
     add2(args, "--proc", "/proc");
+    for (size_t i = 0; i < plan->mask_count; i++) /* a device where there are no devices */
+        add3(args, "--ro-bind", "/dev/null", plan->masks[i]);
     add2(args, "--dev", "/dev");
     add_tmpfs(args, SHM_BYTES, "1777", "/dev/shm");
     add2(args, "--remount-ro", "/dev");

@@ -9,9 +9,10 @@
 #include "sandbox/spec.h"
 
 #define BWRAP_INIT_TARGET "/run/sandbox-init"
-#define BWRAP_ARGS_MAX 640
+#define BWRAP_ARGS_MAX 768
 #define BWRAP_FILES_MAX (SANDBOX_FILES_MAX + 16)
 #define BWRAP_ROOT_LINKS_MAX 8
+#define BWRAP_MASKS_MAX 16
 
 /* Numbers of descriptors in bubblewrap; 3 and 4 are init's. Sources of mounts follow the files. */
 enum {
@@ -30,6 +31,8 @@ struct bwrap_root_link {
 struct bwrap_plan {
     struct bwrap_root_link root_links[BWRAP_ROOT_LINKS_MAX];
     size_t root_link_count;
+    const char *masks[BWRAP_MASKS_MAX]; /* what of /proc exists and must not be read */
+    size_t mask_count;
     char *init_source;                 /* where bubblewrap finds sandbox-init */
     char *sources[SANDBOX_MOUNTS_MAX]; /* and each of the spec's mounts */
     const char

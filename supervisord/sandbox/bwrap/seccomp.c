@@ -1,6 +1,7 @@
 #include "sandbox/bwrap/seccomp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
@@ -90,8 +91,9 @@ static const char *const refused[] = {
 };
 
 /* Numbers are the same on every architecture from 424 up. Those up to newest_known were looked at
- * one by one; of them these are refused: statmount, listmount, open_tree_attr. */
-static const int refused_numbers[] = { 457, 458, 467 };
+ * one by one; of them these are refused: set_mempolicy_home_node, statmount, listmount,
+ * open_tree_attr. */
+static const int refused_numbers[] = { 450, 457, 458, 467 };
 enum { NEWEST_KNOWN = 469, NUMBERS_END = 560 };
 
 static const uint32_t namespace_flags[] = {
@@ -100,6 +102,9 @@ static const uint32_t namespace_flags[] = {
 };
 
 enum { FAMILIES_END = 46 };
+
+static const uint32_t internet[] = { AF_INET, AF_INET6 };
+enum { SOCKET_TYPE_MASK = 0xf };
 
 /* A call that this architecture doesn't have needs no rule. */
 static int refuse_names(scmp_filter_ctx filter)
@@ -179,27 +184,64 @@ static int refuse_families(scmp_filter_ctx filter)
     return rc;
 }
 
-/* Of netlink only routes, which every C library asks for; no raw sockets of the internet. */
+/* Of netlink only routes, which every C library asks for; of the internet only streams and
+ * datagrams: the other kinds load modules of the kernel that nothing here needs. */
 static int refuse_kinds(scmp_filter_ctx filter)
 {
-    const struct scmp_arg_cmp rules[][2] = {
-        { compare(0, SCMP_CMP_EQ, AF_NETLINK), compare(2, SCMP_CMP_NE, 0) },
-        { compare(0, SCMP_CMP_EQ, AF_INET), is32(1, SOCK_RAW, 0xf) },
-        { compare(0, SCMP_CMP_EQ, AF_INET6), is32(1, SOCK_RAW, 0xf) },
-    };
-    int rc = 0;
+    const struct scmp_arg_cmp routes_only[] = { compare(0, SCMP_CMP_EQ, AF_NETLINK),
+                                                compare(2, SCMP_CMP_NE, 0) };
+    int rc =
+        seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2, routes_only);
 
-    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(rules); i++)
-        rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2, rules[i]);
+    for (size_t i = 0; i < ARRAY_LEN(internet); i++) {
+        for (uint32_t type = 0; rc == 0 && type <= SOCKET_TYPE_MASK; type++) {
+            const struct scmp_arg_cmp one[] = { compare(0, SCMP_CMP_EQ, internet[i]),
+                                                is32(1, type, SOCKET_TYPE_MASK) };
+
+            if (type != SOCK_STREAM && type != SOCK_DGRAM)
+                rc =
+                    seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2, one);
+        }
+    }
     return rc;
 }
 
-/* Input put into a terminal is read by whoever reads it next, possibly outside. */
-static int refuse_terminal_injection(scmp_filter_ctx filter)
+/* TCP and UDP, by name or as what goes without saying. Of SCTP and its like modules are loaded; an
+ * answer that the protocol isn't there is one that programs are ready for. */
+static int refuse_protocols(scmp_filter_ctx filter)
 {
-    int rc = refuse(filter, EPERM, SCMP_SYS(ioctl), is32(1, TIOCSTI, UINT32_MAX));
+    int rc = 0;
 
-    return rc ? rc : refuse(filter, EPERM, SCMP_SYS(ioctl), is32(1, TIOCLINUX, UINT32_MAX));
+    for (size_t i = 0; i < ARRAY_LEN(internet); i++) {
+        for (uint32_t protocol = 1; rc == 0 && protocol <= IPPROTO_UDP + 1; protocol++) {
+            const struct scmp_arg_cmp one[] = {
+                compare(0, SCMP_CMP_EQ, internet[i]),
+                compare(2, protocol > IPPROTO_UDP ? SCMP_CMP_GE : SCMP_CMP_EQ, protocol)
+            };
+
+            if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+                rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT),
+                                            SCMP_SYS(socket), 2, one);
+        }
+    }
+    return rc;
+}
+
+static int refuse_pairs(scmp_filter_ctx filter)
+{
+    return refuse(filter, EAFNOSUPPORT, SCMP_SYS(socketpair), compare(0, SCMP_CMP_NE, AF_UNIX));
+}
+
+/* Input put into a terminal is read by whoever reads it next, possibly outside; a line discipline
+ * is a module of the kernel. */
+static int refuse_terminal_tricks(scmp_filter_ctx filter)
+{
+    static const uint32_t tricks[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(tricks); i++)
+        rc = refuse(filter, EPERM, SCMP_SYS(ioctl), is32(1, tricks[i], UINT32_MAX));
+    return rc;
 }
 
 /* init has the agent's uid, so the agent could take its descriptors, memory or time from it.
@@ -214,13 +256,9 @@ static int refuse_limits_of_others(scmp_filter_ctx filter)
 static int fill(scmp_filter_ctx filter)
 {
     static int (*const parts[])(scmp_filter_ctx) = {
-        refuse_names,
-        refuse_numbers,
-        refuse_namespaces,
-        refuse_families,
-        refuse_kinds,
-        refuse_terminal_injection,
-        refuse_limits_of_others,
+        refuse_names,    refuse_numbers,         refuse_namespaces,
+        refuse_families, refuse_kinds,           refuse_protocols,
+        refuse_pairs,    refuse_terminal_tricks, refuse_limits_of_others,
     };
     /* A call by another architecture's numbers (i386, x32) would pass a filter that knows only
      * ours. */

@@ -52,7 +52,9 @@ static int apply_limits(const uint64_t *limits)
         if (limits[i] && lower_limit(resources[i], limits[i]) < 0)
             return -1;
     }
-    return lower_limit(RLIMIT_CORE, 0);
+    /* Of 0 a host's core dump program takes no notice, and would be fed by an agent; of 1 it does.
+     */
+    return lower_limit(RLIMIT_CORE, 1);
 }
 
 static int place_streams(const int streams[3])

@@ -338,9 +338,24 @@ TEST(user_refused_calls_fail_as_meant)
             "call(\"inet, upper half set\", 97, 41, 0x100000002, 3, 1);\n"
             "call(\"packet\", 97, 41, 17, 3, 0);\n"
             "call(\"alg\", 97, 41, 38, 5, 0);\n"
-            "call(\"raw\", 1, 41, 2, 3, 1);\n"
-            "call(\"raw6, with flags\", 1, 41, 10, 3 | 0x80000, 58);\n"
+            "call(\"raw\", 1, 41, 2, 3, 6);\n"
+            "call(\"raw6, with flags\", 1, 41, 10, 3 | 0x80000, 17);\n"
             "call(\"netlink uevent\", 1, 41, 16, 3, 15);\n"
+            "call(\"netlink audit\", 1, 41, 16, 3, 9);\n"
+            "call(\"sctp\", 93, 41, 2, 1, 132);\n"
+            "call(\"sctp, without a name\", 1, 41, 10, 5, 0);\n"
+            "call(\"mptcp\", 93, 41, 2, 1, 262);\n"
+            "call(\"ping\", 93, 41, 2, 2, 1);\n"
+            "call(\"raw of an own protocol\", 93, 41, 2, 3, 255);\n"
+            "call(\"dccp\", 1, 41, 2, 6, 0);\n"
+            "call(\"packet of old\", 1, 41, 2, 10, 0);\n"
+            "call(\"udp, upper half set\", 93, 41, 2, 2, 0x100000011);\n"
+            "call(\"a pair of tipc\", 97, 53, 30, 1, 0, $x);\n"
+            "call(\"line discipline\", 1, 16, fileno($tty), 0x5423, $n);\n"
+            "call(\"prlimit on init\", 1, 302, 1, 7, $x, 0);\n"
+            "for my $kind ([2, 1, 6], [2, 2, 17], [10, 1 | 0x80800, 0], [10, 2, 17], [1, 5, 0], "
+            "[16, 3, 0]) {\n"
+            "  print \"BAD socket @$kind\\n\" if syscall(41, @$kind) < 0; }\n"
             "call(\"clone of a user namespace\", 1, 56, 0x10000011, 0, 0, 0, 0);\n"
             "call(\"clone, upper half set\", 1, 56, 0x110000011, 0, 0, 0, 0);\n"
             "call(\"clone3\", 38, 435, $x, 88);\n"
@@ -360,6 +375,82 @@ TEST(user_refused_calls_fail_as_meant)
     rig_stop(&rig);
 }
 #endif
+
+#ifdef __x86_64__
+/* By the numbers of another architecture the filter would be passed, so whoever tries is killed. */
+TEST(calls_of_other_architectures_end_their_caller)
+{
+    static const char *const calls[] = {
+        "exec perl -e 'syscall(0x40000000 + 39); print \"BAD\"'",
+        "command -v gcc >/dev/null || kill -SYS $$\n"
+        "printf 'int main(void){int r;__asm__ volatile(\"int $0x80\":\"=a\"(r):\"a\"(20));"
+        "return 0;}' >c.c\ngcc -o c c.c && exec ./c",
+    };
+    struct rig rig;
+
+    rig_start(&rig);
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        AUTO_BUF struct buf out = BUF_INIT(65536);
+        struct rig_process one;
+
+        rig_shell_start(&rig, &one, calls[i]);
+        rig_read(one.process.stdout_fd, &out, NULL);
+        rig_close_streams(&one);
+        rig_wait(&rig, &one);
+        CHECK_STR(buf_text(&out), "");
+        CHECK_EQ(one.status.signal, SIGSYS);
+    }
+    rig_stop(&rig);
+}
+#endif
+
+TEST(user_the_hosts_own_affairs_in_proc_are_covered)
+{
+    struct rig rig;
+    AUTO_BUF struct buf out = BUF_INIT(65536);
+
+    rig_start(&rig);
+    CHECK_EQ(rig_shell(&rig,
+                       "for f in cmdline interrupts kallsyms kcore key-users keys modules "
+                       "timer_list vmallocinfo; do\n"
+                       "  test -e /proc/$f || continue\n"
+                       "  test -z \"$(head -c 100 /proc/$f 2>/dev/null | tr -d '\\0')\" || "
+                       "echo BAD $f; done\n"
+                       "for f in cpuinfo meminfo loadavg stat uptime version self/cmdline; do\n"
+                       "  test -n \"$(head -c 100 /proc/$f | tr '\\0' x)\" || echo BAD $f; done\n",
+                       &out),
+             0);
+    CHECK_STR(buf_text(&out), "");
+    rig_stop(&rig);
+}
+
+/* What the supervisor has open could be reached through init, and its terminal be written to. */
+TEST(init_has_nothing_of_the_supervisors_open)
+{
+    struct rig rig;
+    struct dirent *entry;
+    DIR *dir;
+
+    if (geteuid() != 0)
+        test_skip("only root sees init's descriptors");
+    rig_start(&rig);
+    AUTO_FREE char *path = mem_printf("/proc/%d/fd", (int)sandbox_init_pid(rig.sandbox));
+    dir = opendir(path);
+    CHECK(dir != NULL);
+    while ((entry = readdir(dir)) != NULL) {
+        char target[4096] = "";
+
+        if (entry->d_name[0] == '.' ||
+            readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1) < 0)
+            continue;
+        if (!str_equal(target, "/dev/null") && !str_starts(target, "socket:[") &&
+            !str_equal(target, "anon_inode:[signalfd]") &&
+            !str_equal(target, "anon_inode:[timerfd]") && !str_ends(target, "/runtime/lock"))
+            CHECK_STR(target, "nothing else");
+    }
+    closedir(dir);
+    rig_stop(&rig);
+}
 
 TEST(user_init_cannot_be_looked_into_and_hands_nothing_down)
 {

@@ -22,7 +22,10 @@ static void make_spec(struct sandbox_spec *spec)
 static struct bwrap_plan plan = {
     .root_links = { { "/bin", "usr/bin" }, { "/lib", "" } },
     .root_link_count = 2,
+    .masks = { "/proc/keys" },
+    .mask_count = 1,
     .init_source = (char[]){ "/stage/0" },
+    .overlays = { "/stage/overlay" },
     .sources = { (char[]){ "/stage/1" }, (char[]){ "/stage/2" }, (char[]){ "/stage/3" } },
 };
 
@@ -61,7 +64,9 @@ TEST(the_isolating_options_are_always_there)
         " --ro-bind /usr /usr --symlink usr/bin /bin --ro-bind /lib /lib ",
         " --size 400 --perms 1777 --tmpfs /tmp ",
         " --ro-bind /stage/0 /run/sandbox-init ",
-        " -- /run/sandbox-init 100 200 300 ",
+        " --proc /proc --ro-bind /dev/null /proc/keys ",
+        " -- /run/sandbox-init 100 200 300 r/usr r/etc r/proc r/run r/lib d/dev w/tmp w/dev/shm "
+        "w/workspace r/opt/agent r/run/config r/run/config/a ",
     };
     struct sandbox_spec spec;
     AUTO_BUF struct buf text = BUF_INIT(65536);
@@ -119,6 +124,19 @@ TEST(a_file_of_the_spec_replaces_ours)
     sandbox_spec_finish(&spec);
 }
 
+TEST(an_overlay_is_bound_from_where_it_was_mounted)
+{
+    struct sandbox_spec spec;
+    AUTO_BUF struct buf text = BUF_INIT(65536);
+
+    make_spec(&spec);
+    sandbox_spec_add_overlay(&spec, "/lower", "/upper", "/work", "/var/cache/x");
+    spell(&spec, &text);
+    CHECK_HAS(buf_text(&text), " --bind /stage/overlay /var/cache/x ");
+    CHECK_HAS(buf_text(&text), " w/var/cache/x ");
+    sandbox_spec_finish(&spec);
+}
+
 static void expect_refused(struct sandbox_spec *spec)
 {
     struct bwrap_args args;
@@ -142,6 +160,17 @@ TEST(nothing_is_placed_below_a_folder_that_the_agent_can_write)
     expect_refused(&spec);
     make_spec(&spec);
     sandbox_spec_add_mount(&spec, "/host/x", "/workspace/x", SANDBOX_READ_ONLY);
+    expect_refused(&spec);
+    make_spec(&spec);
+    sandbox_spec_add_overlay(&spec, "/l", "/u", "/w", "/workspace/.cache");
+    expect_refused(&spec);
+    make_spec(&spec);
+    sandbox_spec_add_overlay(&spec, "/l", "/u", "/w", "/cache");
+    sandbox_spec_add_file(&spec, "/cache/x", "", 0, 0444);
+    expect_refused(&spec);
+    make_spec(&spec);
+    sandbox_spec_add_overlay(&spec, "/l", "/u", "/w", "/cache");
+    sandbox_spec_add_overlay(&spec, "/l", "/u2", "/w2", "/cache/x");
     expect_refused(&spec);
     make_spec(&spec);
     sandbox_spec_add_file(&spec, "/workspacex", "", 0, 0444); /* that's another */
@@ -178,6 +207,11 @@ TEST(the_largest_spec_fits)
 
         sandbox_spec_add_file(&spec, target, "", 0, 0444);
     }
+    for (size_t i = 0; i < SANDBOX_OVERLAYS_MAX; i++) {
+        AUTO_FREE char *target = mem_printf("/o%zu", i);
+
+        sandbox_spec_add_overlay(&spec, "/l", "/u", "/w", target);
+    }
     for (size_t i = 0; i < ARRAY_LEN(spec.frozen_dirs); i++) {
         AUTO_FREE char *target = mem_printf("/d%zu", i);
 
@@ -189,6 +223,12 @@ TEST(the_largest_spec_fits)
     char source[] = "/s";
     for (size_t i = 0; i < SANDBOX_MOUNTS_MAX; i++)
         full.sources[i] = source;
+    for (size_t i = 0; i < SANDBOX_OVERLAYS_MAX; i++)
+        full.overlays[i] = source;
+    for (; full.mask_count < BWRAP_MASKS_MAX; full.mask_count++)
+        full.masks[full.mask_count] = "/proc/x";
+    for (; full.root_link_count < BWRAP_ROOT_LINKS_MAX; full.root_link_count++)
+        full.root_links[full.root_link_count].name = "/lib";
     CHECK(bwrap_files(&spec, files) <= BWRAP_FILES_MAX);
     CHECK_EQ(bwrap_args_make(&args, &spec, &full, &err), 0);
     bwrap_args_finish(&args);
