@@ -29,36 +29,35 @@ export function chance(t) {
 // "pid@start": a process, also when its pid is used again.
 const nameOf = (pid, stat) => `${pid}@${stat.replace(/^.*\) /s, '').split(' ')[19]}`;
 const argumentsOf = pid => read(`/proc/${pid}/cmdline`).split('\0');
-const namespaceOf = pid => {
-    try {
-        return fs.readlinkSync(`/proc/${pid}/ns/pid`);
-    } catch {
-        return '';
-    }
-};
 
+// A child of init has its name, too, until it becomes what it was made for: only init is the first of its namespace.
 export function initsOf(lab) {
     const found = [];
     for (const pid of processIds()) {
-        if (argumentsOf(pid)[0] !== '/run/sandbox-init' || !alive(pid))
+        if (argumentsOf(pid)[0] !== '/run/sandbox-init' || !/^NSpid:.*\t1$/m.test(read(`/proc/${pid}/status`)) || !alive(pid))
             continue;
         const stat = read(`/proc/${pid}/stat`);
         if (stat && read(`/proc/${pid}/mountinfo`).includes(lab.id))
-            found.push({ pid, name: nameOf(pid, stat), namespace: namespaceOf(pid) });
+            found.push({ pid, name: nameOf(pid, stat) });
     }
     return found;
 }
 
-// The agents' servers in those sandboxes.
+const parentOf = pid => Number(/^PPid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0);
+
+// The programs that init has started: the agent, or whatever it is at.
+export function programsOf(lab) {
+    const inits = new Set(initsOf(lab).map(one => one.pid));
+    return processIds().filter(pid => inits.has(parentOf(pid)) && alive(pid)).map(pid => ({ pid }));
+}
+
+// The agents' servers in those sandboxes. A child of theirs has the same name until it becomes what it was made for.
 export function agentsOf(lab) {
-    const namespaces = new Set(initsOf(lab).map(one => one.namespace));
     const found = [];
-    for (const pid of processIds()) {
+    for (const { pid } of programsOf(lab)) {
         const words = argumentsOf(pid);
-        if (!/(^|\/)opencode$/.test(words[0]) || words[1] !== 'serve' || !namespaces.has(namespaceOf(pid)) || !alive(pid))
-            continue;
         const stat = read(`/proc/${pid}/stat`);
-        if (stat)
+        if (stat && /(^|\/)opencode$/.test(words[0]) && words[1] === 'serve')
             found.push({ pid, name: nameOf(pid, stat) });
     }
     return found;
@@ -66,7 +65,7 @@ export function agentsOf(lab) {
 
 // bubblewrap, which stands between the supervisor and each init.
 export function toolsOf(lab) {
-    return initsOf(lab).map(one => Number(/^PPid:\s+(\d+)/m.exec(read(`/proc/${one.pid}/status`))?.[1] ?? 0))
+    return initsOf(lab).map(one => parentOf(one.pid))
         .filter(pid => pid > 1 && argumentsOf(pid)[0] === 'bwrap').map(pid => ({ pid }));
 }
 

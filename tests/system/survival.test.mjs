@@ -239,7 +239,7 @@ test('a question is answered after the supervisor was killed', { timeout: 600000
     const before = living(lab);
     await killNow(await lab.supervisorPid());
     await restart(lab);
-    const again = await mcp.result(runId, { done: view => view.status === 'waiting', timeoutMs: 30000 });
+    const again = await mcp.result(runId, { done: view => view.status === 'waiting' && view.request, timeoutMs: 30000 });
     assert.equal(again.request.requestId, open.request.requestId);
     assert.match(JSON.stringify(again), /Which licence/);
     await waitFor('the answer is taken', async () => (await lab.ctl(['answer', runId, open.request.requestId, 'MIT'])).code === 0, 30000, 200);

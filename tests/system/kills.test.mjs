@@ -1,0 +1,122 @@
+// Something of a run is killed at a random moment: the supervisor, init, the agent, bubblewrap, or two of them. What was
+// acknowledged is known for good, every state is final, true and reached soon, and nothing is left on the machine.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { finalStates, killHard, long, pause, waitFor, withLab } from './lab.mjs';
+import { chance, checkNothingLeft, initsOf, killNow, logOf, programsOf, restart, toolsOf } from './living.mjs';
+
+const rounds = Number(process.env.ROUNDS ?? (long ? 200 : 25));
+const soonMs = 5000;
+const batchMax = 8; // lines that are read and not yet on disk; on a busy machine they gather
+
+// Who is killed, in this order, and how a run that was hit may end beside the end that its script has.
+const victims = [
+    { name: 'supervisor', supervisor: true },
+    { name: 'init', of: initsOf, ends: /sandbox|interrupt/i },
+    { name: 'agent', of: programsOf, ends: /signal 9|sandbox/i },
+    { name: 'bubblewrap', of: toolsOf, ends: /sandbox|bwrap|bubblewrap/i },
+    { name: 'supervisor and init', supervisor: true, of: initsOf, ends: /sandbox|interrupt/i },
+    { name: 'supervisor and agent', supervisor: true, of: programsOf, ends: /signal 9|sandbox|interrupt/i },
+    { name: 'supervisor and bubblewrap', supervisor: true, of: toolsOf, ends: /sandbox|bwrap|bubblewrap|interrupt/i },
+];
+
+// A run to be asked for, with the end that it has when nobody kills it.
+function makeOrder(random) {
+    const count = 1 + Math.floor(random() * 60);
+    const code = random() < 0.7 ? 0 : 3;
+    const script = `i=1; while [ $i -le ${count} ]; do echo "line $i"; sleep 0.02; i=$((i + 1)); done; exit ${code}`;
+    return { count, code, script };
+}
+
+// Kills one of the processes that FIND sees; false when there was none.
+function hit(lab, find, random) {
+    const found = find(lab);
+    if (!found.length)
+        return false;
+    killHard(found[Math.floor(random() * found.length)].pid);
+    return true;
+}
+
+async function endOf(lab, runId, limitMs) {
+    return waitFor(`run ${runId} ends`, async () => {
+        const view = await lab.ctlJson(['get', runId]);
+        return finalStates.includes(view.status) && view;
+    }, limitMs, 100);
+}
+
+// What was said is a beginning of what would have been said, nothing of it twice. What the supervisor had taken from the pipe
+// but not yet committed dies with it: one batch of lines, and no more.
+function checkSaid(victim, order, said) {
+    const numbers = said.map(text => Number(/^line (\d+)$/.exec(text)?.[1]));
+    const what = `${victim.name}: ${JSON.stringify(said)}`;
+    assert.ok(numbers.every((each, index) => each > (numbers[index - 1] ?? 0) && each <= order.count), what);
+    const gaps = numbers.filter((each, index) => each !== (numbers[index - 1] ?? 0) + 1).length;
+    const lost = (numbers.at(-1) ?? 0) - said.length;
+    assert.ok(victim.supervisor ? gaps <= 1 && lost <= batchMax : lost === 0, what);
+}
+
+function endedAsScripted(victim, order, view, said) {
+    if (order.count - said.length > (victim.supervisor ? batchMax : 0))
+        return false;
+    return order.code === 0 ? view.status === 'completed' :
+        view.status === 'failed' && view.result.error.message.includes(`exited with code ${order.code}`);
+}
+
+// Returns whether the kill changed the run's end.
+async function checkRun(lab, order, runId, victim, wasHit) {
+    const view = await endOf(lab, runId, soonMs + 30000);
+    const said = (await logOf(lab, runId)).filter(event => event.kind === 'text').map(event => event.text);
+    checkSaid(victim, order, said);
+    if (endedAsScripted(victim, order, view, said))
+        return { view, changed: false };
+    const what = `${victim.name}, ${JSON.stringify(order)}: ${JSON.stringify(view)}`;
+    assert.ok(wasHit && victim.ends, `nobody touched it: ${what}`);
+    assert.ok(['failed', 'interrupted'].includes(view.status), what);
+    assert.equal(view.result.success, false, what);
+    assert.match(view.result.error.message, victim.ends, what);
+    return { view, changed: true };
+}
+
+test('killed anywhere at any moment, no acknowledged run is lost and nothing is left', { timeout: 3600000 }, t =>
+    withLab({ model: false, agent: false }, async lab => {
+        const random = chance(t);
+        const known = new Map();
+        const changes = {};
+        for (let number = 0; number < rounds; number++) {
+            const victim = victims[Math.floor(random() * victims.length)];
+            const orders = Array.from({ length: 1 + Math.floor(random() * 3) }, () => makeOrder(random));
+            const pid = await lab.supervisorPid();
+            const mcp = await lab.connect();
+            const asked = Promise.allSettled(orders.map(order => mcp.tool('opencode_run_task', { task: order.script, agent: 'shell' })));
+            await pause(random() * 1200); // the moment is the point of this test
+            if (victim.supervisor)
+                await killNow(pid);
+            const wasHit = victim.of ? hit(lab, victim.of, random) : false;
+            if (victim.supervisor)
+                await restart(lab);
+            const since = Date.now();
+            const answers = await asked;
+            await mcp.kill();
+            for (const answer of answers.filter(one => one.status === 'rejected'))
+                assert.ok(victim.supervisor && /supervisor|connection/i.test(answer.reason.message), answer.reason.message);
+
+            const acknowledged = answers.flatMap((answer, index) => answer.status === 'fulfilled' ?
+                [{ runId: answer.value.runId, order: orders[index] }] : []);
+            const ends = await Promise.all(acknowledged.map(one => checkRun(lab, one.order, one.runId, victim, wasHit)));
+            const changed = ends.filter(end => end.changed);
+            assert.ok(changed.length <= 1, `one was hit, ${changed.length} ended otherwise: ${JSON.stringify(changed)}`);
+            for (const { view } of changed)
+                assert.ok(view.completedAt - since < soonMs, `${victim.name}: the end was told ${view.completedAt - since} ms later`);
+            acknowledged.forEach((one, index) => known.set(one.runId, ends[index].view.status));
+            changes[victim.name] = (changes[victim.name] ?? 0) + changed.length;
+        }
+        t.diagnostic(`${known.size} runs, ended otherwise: ${JSON.stringify(changes)}`);
+        assert.ok(known.size >= rounds / 2, 'hardly any run was acknowledged');
+
+        // All of them are known, as what they were told to be.
+        for (const [runId, status] of known)
+            assert.equal((await lab.ctlJson(['get', runId])).status, status);
+        await waitFor('the ones that nobody was told of end as well', async () =>
+            (await lab.ctlJson(['list', '--limit', '100'])).runs.every(one => finalStates.includes(one.status)), 30000, 200);
+        await checkNothingLeft(lab);
+    }));
