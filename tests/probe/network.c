@@ -202,6 +202,32 @@ static int try_other_families(char **arguments)
     return last;
 }
 
+/* PORT COUNT FILE: as many connections as possible to a port of the loopback. Makes FILE when no
+ * more come about, and holds what it has until it is killed. */
+static int try_connections(char **arguments)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)probe_number(arguments[0])),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    int wanted = probe_number(arguments[1]);
+    int last = -1;
+
+    for (int i = 0; i < wanted; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+            return errno;
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS)
+            return errno;
+        last = fd;
+    }
+    if (last >= 0)
+        (void)finish_connect(last);
+    if (open(arguments[2], O_CREAT | O_WRONLY | O_CLOEXEC, 0600) < 0)
+        return errno;
+    return pause() < 0 ? errno : 0;
+}
+
 const struct probe network_probes[] = {
     { "tcp4", try_tcp4, 2 },
     { "tcp6", try_tcp6, 2 },
@@ -221,5 +247,6 @@ const struct probe network_probes[] = {
     { "netlink-uevent", try_netlink_uevent, 0 },
     { "netlink-route", try_netlink_route, 0 },
     { "other-families", try_other_families, 0 },
+    { "connections", try_connections, 3 },
     { NULL, NULL, 0 },
 };

@@ -3,7 +3,7 @@
 // something is left over: a process, a mount, a sanitizer's report, or the secret in a file.
 //
 // Environment (set by ctest): SANDBOX_BIN, the folder of the programs under test; SANDBOX_RELEASE_BIN, the same built
-// without sanitizers, for measurements; LAB_OUTPUT, where the files of a failed lab go.
+// without sanitizers, for measurements; SANDBOX_PROBE, the program of tests/probe; LAB_OUTPUT, where the files of a failed lab go.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
@@ -29,6 +29,13 @@ export function binFolder(kind = 'test') {
     const folder = (kind === 'release' && process.env.SANDBOX_RELEASE_BIN) || process.env.SANDBOX_BIN;
     assert.ok(folder, 'SANDBOX_BIN is not set: run the tests through ctest, or set it to build/bin');
     return path.resolve(folder);
+}
+
+// The program that plays the hostile agent (tests/probe).
+export function probeProgram() {
+    const file = process.env.SANDBOX_PROBE ?? path.resolve(binFolder(), '../tests/bin/probe');
+    assert.ok(fs.existsSync(file), `${file} is missing: build the target probe, or set SANDBOX_PROBE`);
+    return file;
 }
 
 export const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
@@ -203,10 +210,10 @@ export class Mcp {
     stray = []; // lines that answer nothing
     stderr = '';
 
-    constructor(program, { env, cwd, era = 'legacy' }) {
+    constructor(program, { env, cwd, era = 'legacy', identity = {} }) {
         this.era = era;
         this.startedAt = performance.now();
-        this.child = spawn(program, [], { env, cwd, stdio: ['pipe', 'pipe', 'pipe'] });
+        this.child = spawn(program, [], { env, cwd, stdio: ['pipe', 'pipe', 'pipe'], ...identity });
         this.exited = once(this.child, 'exit');
         this.child.stdin.on('error', () => {});
         this.child.stderr.on('data', text => { this.stderr += text; });
@@ -309,13 +316,16 @@ export class Lab {
     #children = [];
     #number = 0;
 
-    constructor({ bin = 'test' } = {}) {
+    // UID: whose supervisor it is, when another than ours.
+    constructor({ bin = 'test', uid } = {}) {
         this.id = `sandbox-lab-${crypto.randomBytes(5).toString('hex')}`;
         this.root = path.join(fs.realpathSync(os.tmpdir()), this.id);
         fs.mkdirSync(this.root, { mode: 0o700 });
         this.bin = binFolder(bin);
         for (const name of ['home', 'state', 'data', 'config', 'repositories', 'logs', 'work'])
             fs.mkdirSync(path.join(this.root, name), { mode: 0o700 });
+        this.identity = uid === undefined ? {} : { uid, gid: uid };
+        this.give(this.root, ...fs.readdirSync(this.root).map(name => path.join(this.root, name)));
         this.state = path.join(this.root, 'state');
         this.socket = path.join(this.state, 'run', 'supervisor.sock');
         this.configFile = path.join(this.root, 'config', 'config.json');
@@ -331,6 +341,13 @@ export class Lab {
 
     program(name) {
         return path.join(this.bin, name);
+    }
+
+    // Makes files the supervisor's user's own.
+    give(...files) {
+        if (this.identity.uid !== undefined)
+            for (const file of files)
+                fs.chownSync(file, this.identity.uid, this.identity.gid);
     }
 
     env(extra = {}) {
@@ -372,10 +389,11 @@ export class Lab {
         const config = { services: { anthropic: { target: `http://127.0.0.1:${this.upstream.port ?? 1}` } },
             localRepositories: [this.repositories], ...changes };
         fs.writeFileSync(this.configFile, JSON.stringify(config, null, 2) + '\n', { mode: 0o600 });
+        this.give(this.configFile);
     }
 
     async startSupervisor({ env = {}, wait = true } = {}) {
-        const child = this.#spawn(this.program('sandbox-supervisord'), [], 'supervisor', { env: this.env(env), cwd: this.path('work') });
+        const child = this.#spawn(this.program('sandbox-supervisord'), [], 'supervisor', { env: this.env(env), cwd: this.path('work'), ...this.identity });
         this.supervisor = child;
         if (wait)
             await waitFor('the supervisor answers', async () => {
@@ -401,7 +419,7 @@ export class Lab {
     }
 
     ctl(args, { env = {}, ...options } = {}) {
-        return run(this.program('sandboxctl'), args, { env: this.env(env), cwd: this.path('work'), ...options });
+        return run(this.program('sandboxctl'), args, { env: this.env(env), cwd: this.path('work'), ...this.identity, ...options });
     }
 
     async ctlJson(args, options) {
@@ -415,13 +433,39 @@ export class Lab {
         assert.equal(result.code, 0, `secret set: ${result.stderr}`);
     }
 
+    // A run of the driver `shell`: SCRIPT is what happens in the sandbox.
+    async startScript(script, options = {}) {
+        const params = { task: script, agent: 'shell', ...options };
+        return this.ctlJson(['call', 'run.create', JSON.stringify(params)]);
+    }
+
+    // Its view when it has ended.
+    async ended(runId, timeoutMs = 120000) {
+        const end = Date.now() + timeoutMs;
+        for (;;) {
+            const view = await this.ctlJson(['call', 'run.get', JSON.stringify({ runId, waitSeconds: 10 })]);
+            if (finalStates.includes(view.status))
+                return view;
+            if (Date.now() > end)
+                assert.fail(`run ${runId} has not ended after ${timeoutMs} ms: ${JSON.stringify(view)}`);
+        }
+    }
+
+    // How long it takes to ask the supervisor how it is.
+    async statusMs() {
+        const started = performance.now();
+        await this.ctlJson(['status']);
+        return performance.now() - started;
+    }
+
     // A command in the sandbox of a live run.
     exec(runId, argv, options) {
         return this.ctl(['exec', runId, '--', ...argv], options);
     }
 
     mcp(options = {}) {
-        const client = new Mcp(this.program('sandbox-mcp'), { env: this.env(options.env), cwd: this.path('work'), era: options.era });
+        const client = new Mcp(this.program('sandbox-mcp'), { env: this.env(options.env), cwd: this.path('work'), era: options.era,
+            identity: this.identity });
         this.#clients.push(client);
         return client;
     }
@@ -542,7 +586,7 @@ export function canConnect(address) {
     });
 }
 
-// Runs BODY in a lab of its own. Options: bin ("test", "release"), config (changes), model, agent, secret, supervisor: false to leave
+// Runs BODY in a lab of its own. Options: bin ("test", "release"), config (changes), uid (another user's supervisor), model, agent, secret, supervisor: false to leave
 // that part out.
 export async function withLab(options, body) {
     const lab = new Lab(options);

@@ -1,0 +1,148 @@
+// A hostile agent tries to get out: by files, network, processes, the kernel, and by using things up. Once under a supervisor
+// that root started, once under an ordinary user's. The list is in escape-probes.mjs.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { test } from 'node:test';
+import { alive, must, probeProgram, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { groups, judge, parseResults, probeScript } from './escape-probes.mjs';
+
+const root = process.getuid() === 0;
+// A user that owns nothing here.
+const ordinaryUid = 65533;
+const modes = root ? [['started by root', {}], ['of an ordinary user', { uid: ordinaryUid }]] : [['of an ordinary user', {}]];
+const hold = 'while [ ! -e /tmp/release ]; do sleep 0.1; done';
+
+async function listen(address, mode) {
+    const server = net.createServer(socket => { server.visits++; socket.destroy(); });
+    server.visits = 0;
+    server.listen(address);
+    await once(server, 'listening');
+    if (mode)
+        fs.chmodSync(address.path, mode);
+    server.unref();
+    return server;
+}
+
+// What lies around on a host.
+async function setCanaries(lab) {
+    const file = lab.path('work', 'canary.txt');
+    fs.writeFileSync(file, 'canary', { mode: 0o644 });
+    const socket = lab.path('work', 'docker.sock');
+    const abstract = `${lab.id}-canary`;
+    const servers = [await listen({ path: socket }, 0o777), await listen({ path: `\0${abstract}` }), await listen({ port: 0, host: '127.0.0.1' })];
+    const port = servers[2].address().port;
+    lab.give(file, socket);
+    // They can be reached, by whom nothing holds back.
+    for (const args of [['unix', socket], ['abstract', abstract], ['tcp4', '127.0.0.1', `${port}`]])
+        assert.equal((await run(probeProgram(), args, lab.identity)).stdout, 'allowed\n', args[0]);
+    await waitFor('the canaries were visited', () => servers.every(server => server.visits === 1));
+    return { variables: { CANARY_FILE: file, CANARY_SOCKET: socket, CANARY_ABSTRACT: abstract, CANARY_PORT: port },
+        visits: () => servers.map(server => server.visits), close: () => servers.forEach(server => server.close()) };
+}
+
+async function probeRepository(lab, script) {
+    const folder = path.join(lab.repositories, 'probe');
+    fs.mkdirSync(folder);
+    fs.copyFileSync(probeProgram(), path.join(folder, 'probe'));
+    fs.writeFileSync(path.join(folder, 'probes.sh'), script);
+    await must('git', ['-C', folder, 'init', '-q', '-b', 'main']);
+    await must('git', ['-C', folder, 'add', '-A']);
+    await must('git', ['-C', folder, '-c', 'user.name=lab', '-c', 'user.email=lab@localhost', 'commit', '-q', '-m', 'probe']);
+    return folder;
+}
+
+const inSandbox = (lab, runId, file) => waitFor(`${file} in the sandbox`,
+    async () => (await lab.exec(runId, ['test', '-e', file])).code === 0, 240000, 200);
+
+// A second run, alive all the time.
+async function startNeighbour(lab) {
+    const other = await lab.startScript(`echo neighbour >/workspace/neighbour; touch /tmp/ready; ${hold}`);
+    await inSandbox(lab, other.runId, '/tmp/ready');
+    const folders = { OTHER_RUNTIME: path.join(lab.state, 'run/sandboxes', other.sessionId),
+        OTHER_WORKSPACE: path.join(lab.state, 'sessions', other.sessionId, 'workspace') };
+    assert.ok(fs.existsSync(path.join(folders.OTHER_RUNTIME, 'ctl.sock')), 'the control socket lies elsewhere');
+    assert.ok(fs.existsSync(folders.OTHER_WORKSPACE));
+    return { ...other, folders };
+}
+
+for (const [mode, options] of modes) {
+    test(`no way out of a sandbox ${mode}`, { timeout: 600000 }, t => withLab({ ...options, model: false, agent: false }, async lab => {
+        const canaries = await setCanaries(lab);
+        const other = await startNeighbour(lab);
+        const script = probeScript({ ...canaries.variables, ...other.folders, HOST_PID: await lab.supervisorPid(), STATE: lab.state,
+            PROBE: '/workspace/probe/probe' }, '/tmp/done');
+        const repository = await probeRepository(lab, script);
+        const { runId } = await lab.startScript(`bash probes.sh; ${hold}`, { repository });
+
+        await inSandbox(lab, runId, '/tmp/done');
+        const results = parseResults((await lab.exec(runId, ['cat', '/tmp/done'])).stdout);
+        let number = 0;
+        for (const [group, rows] of Object.entries(groups))
+            await t.test(group, async group => {
+                for (const row of rows) {
+                    const result = results.get(number++);
+                    await group.test(row[0], () => {
+                        assert.ok(result, 'it was not tried');
+                        const problem = judge(row, result);
+                        assert.equal(problem, '', `${row[1]}: ${problem}`);
+                    });
+                }
+            });
+        assert.equal(results.size, number);
+        assert.deepEqual(canaries.visits(), [1, 1, 1]);
+
+        // Whoever it was that was hit, it was not the supervisor, nor the neighbour.
+        assert.ok(await lab.statusMs() < 2000);
+        assert.equal((await lab.exec(other.runId, ['cat', '/workspace/neighbour'])).stdout, 'neighbour\n');
+        for (const one of [runId, other.runId])
+            await lab.exec(one, ['touch', '/tmp/release']);
+        for (const one of [runId, other.runId])
+            assert.equal((await lab.ended(one)).status, 'completed');
+        canaries.close();
+    }));
+}
+
+const readStatus = pid => fs.existsSync(`/proc/${pid}/status`) ? fs.readFileSync(`/proc/${pid}/status`, 'utf8') : '';
+
+test('a run whose processes are all stopped can still be cancelled', { timeout: 120000 }, () => withLab({ model: false, agent: false }, async lab => {
+    const { runId } = await lab.startScript('sleep 600 & kill -STOP -1; sleep 600');
+    await waitFor('something in the sandbox is stopped', () => sandboxedProcessesOf(lab.id)
+        .some(one => /^State:\s+T/m.test(readStatus(one.pid))), 60000);
+    await lab.ctl(['cancel', runId]);
+    assert.equal((await lab.ended(runId)).status, 'cancelled');
+    await waitFor('nothing of it is left', () => sandboxedProcessesOf(lab.id).length === 0, 15000);
+}));
+
+const residentKiB = pid => Number(/^VmRSS:\s+(\d+)/m.exec(readStatus(pid))[1]);
+const descriptors = pid => fs.readdirSync(`/proc/${pid}/fd`).length;
+
+// Measured without sanitizers: their allocator keeps what was freed.
+test('floods from inside cost the supervisor neither memory nor descriptors', { timeout: 300000, skip: !root && 'needs root, to look at the supervisor' },
+    () => withLab({ model: false, agent: false, bin: 'release' }, async lab => {
+        const pid = await lab.supervisorPid();
+        const before = { memory: residentKiB(pid), descriptors: descriptors(pid) };
+        const repository = await probeRepository(lab, '');
+        const { runId } = await lab.startScript(`
+            timeout 5 yes 'a line that an agent writes'
+            timeout 5 bash -c 'cat /dev/zero >/dev/tcp/127.0.0.1/4999'
+            ./probe connections 4999 1000 /tmp/ready &
+            ${hold}
+            kill $!`, { repository });
+        let slowest = 0;
+        let peak = 0;
+        await waitFor('the floods are over', async () => {
+            slowest = Math.max(slowest, await lab.statusMs());
+            peak = Math.max(peak, residentKiB(pid));
+            return (await lab.exec(runId, ['test', '-e', '/tmp/ready'])).code === 0;
+        }, 120000, 200);
+        const during = descriptors(pid);
+        assert.ok(alive(pid));
+        assert.ok(slowest < 2000, `status took ${slowest} ms`);
+        assert.ok(peak - before.memory < 65536, `${peak - before.memory} KiB more than ${before.memory}`);
+        assert.ok(during - before.descriptors < 300, `${during} descriptors`);
+        await lab.exec(runId, ['touch', '/tmp/release']);
+        assert.equal((await lab.ended(runId)).status, 'completed');
+    }));
