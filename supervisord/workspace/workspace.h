@@ -34,8 +34,8 @@ int workspace_make(const struct workspace_layout *layout, uid_t uid, struct erro
  * of UID. ERR_NOT_FOUND when LOWER is not there. */
 int workspace_make_cache(const struct workspace_layout *layout, const char *name, uid_t uid,
                          const char *lower, char **upper, char **work, struct error *err);
-/* Removes what the kernel leaves in the work folders of caches, which only the supervisor's uid may.
- * No agent ever sees those. */
+/* Removes what the kernel leaves in the work folders of caches, which only the supervisor's uid
+ * may. No agent ever sees those. */
 void workspace_clear_caches(const struct workspace_layout *layout);
 /* Removes the folders if nothing is in them (they were emptied inside a sandbox); a folder that is
  * not empty stays and is no error. */
