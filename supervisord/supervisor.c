@@ -14,6 +14,7 @@
 #include "control/control.h"
 #include "proxy/proxy.h"
 #include "run/run.h"
+#include "sandbox/cgroup.h"
 #include "signals.h"
 #include "store/store.h"
 #include "vault/vault.h"
@@ -36,6 +37,7 @@ struct supervisor {
     uint32_t idle_minutes;
     bool stopping;
     char *init_path;
+    struct cgroup_host *cgroups;
     char *bwrap;
 };
 
@@ -233,12 +235,19 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
                      .required = required,
                      .bwrap = config->sandbox_bwrap,
                      .init_path = supervisor->init_path,
-                     .start_timeout_ms = 20000 },
+                     .start_timeout_ms = 20000,
+                     .cgroups = supervisor->cgroups },
         .limits = { .memory_bytes = (uint64_t)config->memory_mib << 20,
                     .processes = config->processes,
                     .cpu_weight = config->cpu_weight,
                     .open_files = config->open_files,
+                    .file_size_bytes = (uint64_t)config->disk_mib << 20,
                     .tmp_bytes = (uint64_t)config->tmp_mib << 20 },
+        .machine = { .free_memory_mib = config->free_memory_mib,
+                     .free_disk_mib = config->free_disk_mib,
+                     .memory_pressure_percent = config->memory_pressure_percent },
+        .disk_mib = config->disk_mib,
+        .output_mib = config->output_mib,
         .model_services = lists.models,
         .model_service_count = lists.model_count,
         .git_services = lists.git_names,
@@ -458,6 +467,15 @@ static int open_storage(struct supervisor *supervisor, struct error *err)
     return 0;
 }
 
+static void find_limits(struct supervisor *supervisor)
+{
+    AUTO_BUF struct buf text = BUF_INIT(1024);
+
+    supervisor->cgroups = cgroup_host_find("", supervisor->paths->runtime);
+    cgroup_host_describe(supervisor->cgroups, &text);
+    log_info("limits", "%s", buf_text(&text));
+}
+
 static int start(struct supervisor *supervisor, struct error *err)
 {
     if (open_storage(supervisor, err) < 0)
@@ -468,6 +486,7 @@ static int start(struct supervisor *supervisor, struct error *err)
     if (signals_start(&supervisor->signals, &supervisor->loop, stop, reload, supervisor, err) < 0)
         return -1;
     supervisor->signals_started = true;
+    find_limits(supervisor);
     if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
         start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0)
         return -1;
@@ -495,6 +514,7 @@ int supervisor_run(const struct paths *paths, const struct config *config, struc
         vault_close(supervisor->vault);
     BUG_ON(uv_loop_close(&supervisor->loop) != 0);
     free(supervisor->init_path);
+    cgroup_host_free(supervisor->cgroups);
     free(supervisor);
     log_info("supervisor", "stopped");
     return rc;

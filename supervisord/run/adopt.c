@@ -124,6 +124,8 @@ static void on_ready(void *data, const struct error *err)
         return;
     }
     admission_bind_sandbox(run);
+    if (run->record.state != RUN_STOPPING)
+        limits_watch(run);
     if (run->record.state != RUN_STOPPING &&
         sandbox_listen(run->sandbox, RUN_PROXY_PORT, on_listen, run, &local) < 0)
         give_up(run, &local);
@@ -131,9 +133,9 @@ static void on_ready(void *data, const struct error *err)
 
 int adopt_begin(struct run *run, struct error *err)
 {
-    const struct sandbox_callbacks callbacks = { .on_ready = on_ready,
-                                                 .on_end = step_on_sandbox_end,
-                                                 .data = run };
+    const struct sandbox_callbacks callbacks = {
+        .on_ready = on_ready, .on_end = step_on_sandbox_end, .on_limit = limits_on_hit, .data = run
+    };
 
     if (sandbox_adopt(&run->sandbox, run->runs->loop, &run->runs->options.sandbox,
                       run->record.id.text, run->runtime_dir, &callbacks, err) < 0)

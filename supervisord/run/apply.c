@@ -245,7 +245,7 @@ void run_fail(struct run *run, const char *code, const char *message, const char
               bool retryable)
 {
     /* Once the outcome is decided a later failure on the way out doesn't change it. */
-    if (run->record.outcome == RUN_OUTCOME_NONE)
+    if (run->record.outcome == RUN_OUTCOME_NONE && !limits_explain(run, code, message))
         run_note_error(run, code, message, hint, retryable);
     run_apply(run, RUN_EV_STEP_FAILED);
 }

@@ -42,6 +42,9 @@ void events_note_as(struct run *run, enum run_note kind, const char *text, const
     struct event_record note;
     struct error err = ERROR_INIT;
 
+    if (!limits_take_output(run,
+                            (text != NULL ? strlen(text) : 0) + (data != NULL ? strlen(data) : 0)))
+        return;
     event_record_init(&note);
     note.number = run->record.last_event + 1;
     note.time_ms = clock_wall_ms(run->runs->clock);

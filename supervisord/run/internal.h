@@ -9,12 +9,14 @@
 #include "io/io.h"
 #include "run/command.h"
 #include "run/run.h"
+#include "workspace/usage_watch.h"
 #include "workspace/workspace.h"
 
 #define RUN_PROXY_PORT 4999
 #define RUN_HELD_MAX 8
 #define RUN_DIFF_MAX (4u << 20)
 #define RUN_OUTPUT_MAX (256u << 10)
+#define RUN_LIMITS (SANDBOX_LIMIT_PROCESSES + 1)
 
 struct collect; /* collect.c: evidence being taken */
 struct clone;   /* clone.c: code coming in */
@@ -58,6 +60,12 @@ struct run {
     enum run_event held[RUN_HELD_MAX]; /* events whose transaction could not be written yet */
     size_t held_count;
     bool finished;
+    uint64_t limit_times[RUN_LIMITS]; /* by enum sandbox_limit: how often each was held */
+    struct usage_watch *usage;        /* NULL before and after */
+    uint64_t output_bytes;            /* of its events, by this supervisor */
+    uint64_t dropped_events;
+    bool output_over;
+    bool output_told;
     bool wait_told; /* its log says that it waits for the machine */
 
     char *current_step;
@@ -147,6 +155,17 @@ void admission_arm_deadline(struct run *run);
 void admission_bind_sandbox(struct run *run);
 bool admission_late(const struct run *run);
 void admission_time_out(struct run *run);
+
+/* limits.c */
+void limits_on_hit(void *data, enum sandbox_limit limit, uint64_t times); /* for sandbox_start */
+/* When a limit may be behind the failure: notes an error that names it, and is true. */
+bool limits_explain(struct run *run, const char *code, const char *message);
+void limits_watch(struct run *run); /* of the disk, from the sandbox's start; safe to repeat */
+void limits_end(struct run *run);
+/* Whether an event of LEN bytes is still to be kept. */
+bool limits_take_output(struct run *run, size_t len);
+/* Ends runs that wrote too much; from the loop. */
+void limits_tick(struct runs *runs);
 
 /* steps.c, clone.c, collect.c, stop.c: the actions of the rules */
 void step_start_sandbox(struct run *run);

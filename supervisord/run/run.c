@@ -142,6 +142,7 @@ static void on_tick(uv_timer_t *timer)
             close_handles(runs);
         return;
     }
+    limits_tick(runs);
     if (runs->admit_wanted)
         admission_admit(runs);
     events_pump(runs);
@@ -247,6 +248,8 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
         clone_free(run);
         setup_free(run);
         collect_free(run);
+        if (run->usage != NULL)
+            usage_watch_close(STEAL(run->usage));
         exec_cut_all(run);
         leave(run);
     }

@@ -213,6 +213,7 @@ static void on_sandbox_ready(void *data, const struct error *err)
         return;
     note_isolation(run);
     admission_bind_sandbox(run);
+    limits_watch(run);
     if (sandbox_listen(run->sandbox, RUN_PROXY_PORT, on_listen, run, &local) < 0)
         run_fail(run, "sandbox_failed", local.text, "see the supervisor's log", true);
 }
@@ -257,6 +258,7 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
 {
     struct sandbox_callbacks callbacks = { .on_ready = on_sandbox_ready,
                                            .on_end = step_on_sandbox_end,
+                                           .on_limit = limits_on_hit,
                                            .data = run };
     struct runs *runs = run->runs;
     struct proxy_grant grant = { .run_id = run->record.id.text };
@@ -297,7 +299,10 @@ void step_start_sandbox(struct run *run)
     sandbox_spec_init(&spec);
     rc = start_sandbox(run, &spec, &err);
     sandbox_spec_finish(&spec);
-    if (rc < 0)
+    if (rc < 0 && (err.sys == ENOSPC || err.sys == EDQUOT))
+        run_fail(run, "disk_full", err.text, "free disk space: sandboxctl rm removes a session",
+                 true);
+    else if (rc < 0)
         run_fail(run, err.code == ERR_NOT_FOUND ? "agent_not_found" : "sandbox_failed", err.text,
                  err.code == ERR_NOT_FOUND
                      ? "install the agent; sandboxctl doctor shows where it is looked for"

@@ -251,6 +251,12 @@ void sandbox_set_deadline(struct sandbox *sandbox, uint64_t in_ms)
     (void)in_ms;
 }
 
+uint64_t sandbox_limit_times(const struct sandbox *sandbox, enum sandbox_limit limit)
+{
+    (void)sandbox;
+    return fake_sandbox.limit_times[limit];
+}
+
 uint32_t sandbox_layers(const struct sandbox *sandbox)
 {
     (void)sandbox;

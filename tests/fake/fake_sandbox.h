@@ -23,7 +23,8 @@ struct fake_sandbox_script {
     bool start_fails; /* sandbox_start returns an error */
     bool ready_fails; /* on_ready gets one */
     bool never_ready;
-    unsigned started; /* counts */
+    unsigned long limit_times[2]; /* by enum sandbox_limit */
+    unsigned started;             /* counts */
     unsigned live;
     unsigned leftovers_killed;
 };
