@@ -17,6 +17,7 @@
 #include "sandbox/cgroup_watch.h"
 #include "sandbox/control.h"
 #include "sandbox/facts.h"
+#include "sandbox/none/none.h"
 #include "sandbox/runtime.h"
 
 #define START_TIMEOUT_MS 10000 /* when the options say 0 */
@@ -34,10 +35,14 @@ struct backend {
     int (*explain)(const char *stderr_text, int code, int signal, struct error *err);
     /* Whether it came out as this backend promises; nobody's wishes can take anything from it. */
     int (*verify)(const struct sandbox_facts *facts, struct error *err);
+    /* The kernel ends everything with init; where it doesn't, whatever still holds the lock is
+     * hunted down, and nothing that the kernel says counts as a layer. */
+    bool isolates;
 };
 
 static const struct backend backends[] = {
-    { "bwrap", bwrap_launch, bwrap_explain, bwrap_verify },
+    { "bwrap", bwrap_launch, bwrap_explain, bwrap_verify, true },
+    { "none", none_launch, none_explain, none_verify, false },
 };
 
 enum state {
@@ -50,6 +55,7 @@ enum state {
 struct sandbox {
     uv_loop_t *loop;
     const struct backend *backend; /* NULL: adopted */
+    const struct backend *judge; /* by whose promises it is judged: as started, or as configured */
     struct sandbox_callbacks callbacks;
     char *id;
     char *runtime_dir;
@@ -62,6 +68,7 @@ struct sandbox {
     bool stopping; /* sandbox_stop was called */
     bool closing;
     bool init_gone;
+    bool rest_gone; /* what could outlive init, where the kernel doesn't see to it */
     bool child_gone;
     unsigned rounds; /* of settling */
     struct error start_error;
@@ -129,7 +136,8 @@ static void check_end(struct sandbox *sandbox)
 {
     struct error err = ERROR_INIT;
 
-    if (sandbox->state != STATE_READY || sandbox->closing || !sandbox->init_gone)
+    if (sandbox->state != STATE_READY || sandbox->closing || !sandbox->init_gone ||
+        !sandbox->rest_gone)
         return;
     if (sandbox->child && !sandbox->child_gone)
         return;
@@ -151,6 +159,19 @@ static void on_tool_too_slow(uv_timer_t *timer)
     child_kill_group(sandbox->child, SIGKILL);
 }
 
+static void on_rest_timer(uv_timer_t *timer)
+{
+    struct sandbox *sandbox = timer->data;
+
+    if (runtime_lives(sandbox->runtime_dir) && ++sandbox->rounds <= SETTLE_ROUNDS) {
+        runtime_kill(sandbox->runtime_dir);
+        return;
+    }
+    uv_timer_stop(timer);
+    sandbox->rest_gone = true;
+    check_end(sandbox);
+}
+
 static void on_init_gone(uv_poll_t *handle, int status, int events)
 {
     struct sandbox *sandbox = handle->data;
@@ -159,7 +180,10 @@ static void on_init_gone(uv_poll_t *handle, int status, int events)
     (void)events;
     uv_poll_stop(handle);
     sandbox->init_gone = true;
-    if (sandbox->child && !sandbox->child_gone)
+    sandbox->rest_gone = sandbox->judge->isolates;
+    if (!sandbox->rest_gone)
+        start_timer(sandbox, on_rest_timer, 0, SETTLE_EVERY_MS);
+    else if (sandbox->child && !sandbox->child_gone)
         start_timer(sandbox, on_tool_too_slow, TOOL_GRACE_MS, 0);
     check_end(sandbox);
 }
@@ -272,8 +296,6 @@ static int refuse_missing(uint32_t missing, struct error *err)
  * used. */
 static int verify(struct sandbox *sandbox, uint32_t landlock, struct error *err)
 {
-    /* Of an adopted one nobody knows how it was made: it must be as good as the best. */
-    const struct backend *backend = sandbox->backend ? sandbox->backend : &backends[0];
     struct sandbox_facts facts;
 
     if (facts_read(sandbox->init_pid, &facts, err) < 0)
@@ -283,10 +305,10 @@ static int verify(struct sandbox *sandbox, uint32_t landlock, struct error *err)
     if (facts.uid == 0 || !facts.one_uid || (sandbox->host_uid && facts.uid != sandbox->host_uid))
         return error_set(err, ERR_DENIED, 0, "the sandbox runs with uid %u on the host",
                          (unsigned)facts.uid);
-    if (backend->verify(&facts, err) < 0)
+    if (sandbox->judge->verify(&facts, err) < 0)
         return -1;
     sandbox->found_uid = facts.uid;
-    sandbox->layers = facts_layers(&facts, geteuid(), landlock);
+    sandbox->layers = sandbox->judge->isolates ? facts_layers(&facts, geteuid(), landlock) : 0;
     if (sandbox->group)
         sandbox->layers |= cgroup_layers(sandbox->group);
     if (sandbox->required & ~sandbox->layers)
@@ -398,6 +420,22 @@ static const struct backend *find_backend(const char *name)
     return NULL;
 }
 
+/* ERR_DENIED for a backend that isolates nothing and that nobody has asked for in so many words. */
+static int choose_backend(const struct backend **out, const struct sandbox_options *options,
+                          struct error *err)
+{
+    *out = find_backend(options->backend);
+    if (!*out)
+        return error_set(err, ERR_INVALID, 0, "there is no sandbox backend %s",
+                         options->backend ? options->backend : "");
+    if (!(*out)->isolates && !options->allow_none)
+        return error_set(err, ERR_DENIED, 0,
+                         "the sandbox backend %s isolates nothing; set sandbox.allowNone if "
+                         "that is what you want",
+                         (*out)->name);
+    return 0;
+}
+
 static int check_uid(const struct sandbox_spec *spec, struct error *err)
 {
     if (spec->host_uid == 0)
@@ -461,16 +499,14 @@ int sandbox_start(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
                   const struct sandbox_spec *spec, const struct sandbox_callbacks *callbacks,
                   struct error *err)
 {
-    const struct backend *backend = find_backend(options->backend);
+    const struct backend *backend;
     struct error launch_error = ERROR_INIT;
     struct runtime_fds runtime;
     struct sandbox *sandbox;
     int control_fd;
 
-    if (!backend)
-        return error_set(err, ERR_INVALID, 0, "there is no sandbox backend %s",
-                         options->backend ? options->backend : "");
-    if (check_uid(spec, err) < 0 || runtime_open(spec->runtime_dir, &runtime, err) < 0)
+    if (choose_backend(&backend, options, err) < 0 || check_uid(spec, err) < 0 ||
+        runtime_open(spec->runtime_dir, &runtime, err) < 0)
         return -1;
     control_fd = runtime_connect(spec->runtime_dir, err); /* answered once init accepts */
     if (control_fd < 0) {
@@ -479,6 +515,7 @@ int sandbox_start(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
     }
     sandbox = new_sandbox(loop, options, spec->id, spec->runtime_dir, callbacks);
     sandbox->backend = backend;
+    sandbox->judge = backend;
     sandbox->host_uid = spec->host_uid;
     if (cgroup_make(&sandbox->group, options->cgroups, spec->id ? spec->id : "sandbox",
                     spec->runtime_dir, &spec->limits, &launch_error) == 0) {
@@ -510,12 +547,17 @@ int sandbox_adopt(struct sandbox **out, uv_loop_t *loop, const struct sandbox_op
                   const char *id, const char *runtime_dir,
                   const struct sandbox_callbacks *callbacks, struct error *err)
 {
+    const struct backend *judge = &backends[0]; /* how it was made nobody knows any more */
+    struct error refused = ERROR_INIT;
     int control_fd = runtime_connect(runtime_dir, err);
     struct sandbox *sandbox;
 
     if (control_fd < 0)
         return -1;
+    if (options->backend && choose_backend(&judge, options, &refused) < 0)
+        judge = &backends[0];
     sandbox = new_sandbox(loop, options, id, runtime_dir, callbacks);
+    sandbox->judge = judge;
     sandbox->group = cgroup_find(runtime_dir);
     open_handles(sandbox);
     begin(sandbox, control_fd);

@@ -204,6 +204,7 @@ static bool read_command(struct init *init, const struct init_request *request, 
     spawn->env = init->env;
     spawn->limits = init->limits;
     spawn->deadline = init->deadline;
+    spawn->keep_lock = init->plain;
     return true;
 }
 
@@ -380,7 +381,7 @@ static void dispatch(struct init *init, uint32_t serial, const struct init_reque
         on_status(init, serial, request);
         return;
     case INIT_KILL_ALL:
-        kill(-1, SIGKILL);
+        reap_kill_all(init);
         control_reply(init, serial, &reply, NULL);
         return;
     case INIT_DEADLINE:

@@ -55,6 +55,7 @@ struct init {
     int spare;    /* given up for a moment when the table of descriptors is full */
     uint32_t landlock;
     bool greeted;
+    bool plain;         /* not process 1 */
     uint64_t limits[3]; /* processes, open files, file size */
     uint32_t last_process;
     uint32_t last_serial;
@@ -105,6 +106,7 @@ struct spawn {
     int streams[3]; /* the program's ends; -1: /dev/null */
     const uint64_t *limits;
     int deadline;
+    bool keep_lock;
 };
 pid_t spawn_program(const struct spawn *spawn, const char **failed);
 
@@ -114,6 +116,9 @@ struct process *reap_add(struct init *init); /* NULL when the table is full of r
 struct process *reap_find(struct init *init, uint32_t id);
 void reap_forget(struct process *process);
 void reap_ended(struct init *init); /* after SIGCHLD */
+/* SIGKILL to everything but init. As a plain process: to its children, and to those that become its
+ * children by that, until there are none. */
+void reap_kill_all(struct init *init);
 void reap_wait(struct init *init, uint32_t serial, uint64_t tag, uint32_t id);
 
 #endif

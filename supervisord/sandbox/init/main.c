@@ -89,15 +89,18 @@ static void detach_streams(void)
 
 /* Signals that are neither blocked nor handled don't reach a process 1, so only the one that we
  * want is blocked. */
-static int watch_children(void)
+static int watch_children(const struct init *init)
 {
     sigset_t set;
     int fd;
 
     signal(SIGPIPE, SIG_IGN);
+    sigfillset(&set);
+    if (init->plain) /* a process among others has all signals to fear */
+        sigprocmask(SIG_SETMASK, &set, NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    sigprocmask(SIG_SETMASK, &set, NULL);
+    sigprocmask(init->plain ? SIG_BLOCK : SIG_SETMASK, &set, NULL);
     fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0)
         fail("signalfd");
@@ -197,32 +200,55 @@ static int serve(struct init *init)
     }
 }
 
+static void read_arguments(struct init *init, int *argc, char ***argv)
+{
+    init->plain = *argc > 1 && strcmp((*argv)[1], INIT_PLAIN) == 0;
+    *argc -= 1 + init->plain;
+    *argv += 1 + init->plain;
+    if (*argc < 3 || (init->plain && *argc > 3)) {
+        errno = EINVAL;
+        fail("usage: sandbox-init [plain] PROCESSES OPEN_FILES FILE_SIZE [PLACE...]");
+    }
+    for (int i = 0; i < 3; i++)
+        init->limits[i] = limit_argument((*argv)[i]);
+    *argc -= 3;
+    *argv += 3;
+}
+
+/* A plain init touches no network, and inherits whom its children leave behind. */
+static void take_place(const struct init *init)
+{
+    if (!init->plain)
+        net_up();
+    else if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        fail("reap orphans");
+}
+
 int main(int argc, char **argv)
 {
     static struct init init;
+    int rc;
 
     /* First of all: from here on nobody inside can read our memory, our descriptors or our
      * environment. */
     prctl(PR_SET_DUMPABLE, 0);
-    if (argc < 4) {
-        errno = EINVAL;
-        fail("usage: sandbox-init PROCESSES OPEN_FILES FILE_SIZE [PLACE...]");
-    }
-    for (int i = 0; i < 3; i++)
-        init.limits[i] = limit_argument(argv[1 + i]);
+    read_arguments(&init, &argc, &argv);
     keep_only_ours();
     raise_open_files();
     init.control = INIT_FD_CONTROL;
     if (fcntl(init.control, F_SETFL, O_NONBLOCK) < 0)
         fail("control socket");
-    init.signals = watch_children();
+    init.signals = watch_children(&init);
     init.deadline = deadline_setup();
     if (init.deadline < 0)
         fail("timer");
-    net_up();
+    take_place(&init);
     control_setup(&init);
     reap_setup(&init);
     detach_streams();
-    init.landlock = landlock_apply(argv + 4, (size_t)argc - 4);
-    return serve(&init);
+    init.landlock = landlock_apply(argv, (size_t)argc);
+    rc = serve(&init);
+    if (init.plain) /* else the kernel does it */
+        reap_kill_all(&init);
+    return rc;
 }

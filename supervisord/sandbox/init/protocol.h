@@ -71,6 +71,10 @@ enum init_place {
     INIT_PLACE_DEVICES = 'd', /* to read, to write and to control what is there */
 };
 
+/* Before all else in the arguments: init is not process 1 of a pid namespace but a process among
+ * others. It then takes no settings, and what it starts keeps the lock open. */
+#define INIT_PLAIN "plain"
+
 /* With these open. */
 enum {
     INIT_FD_CONTROL = 3, /* the listening control socket */

@@ -1,4 +1,8 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -90,6 +94,19 @@ static void tell_waiters(struct init *init, const struct process *process)
     }
 }
 
+static void note_end(struct init *init, pid_t pid, int status)
+{
+    for (size_t i = 0; i < INIT_PROCESSES_MAX; i++) {
+        struct process *process = &init->processes[i];
+
+        if (process->id == 0 || process->ended || process->pid != pid)
+            continue;
+        process->ended = true;
+        process->status = status;
+        tell_waiters(init, process);
+    }
+}
+
 void reap_ended(struct init *init)
 {
     struct signalfd_siginfo info;
@@ -98,17 +115,49 @@ void reap_ended(struct init *init)
 
     while (read(init->signals, &info, sizeof(info)) > 0)
         ;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (size_t i = 0; i < INIT_PROCESSES_MAX; i++) {
-            struct process *process = &init->processes[i];
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        note_end(init, pid, status);
+}
 
-            if (process->id == 0 || process->ended || process->pid != pid)
-                continue;
-            process->ended = true;
-            process->status = status;
-            tell_waiters(init, process);
-        }
+/* Kills the children that there are now. False when the kernel doesn't list them. */
+static bool kill_children(void)
+{
+    char path[64];
+    char text[4096];
+    char *at = text;
+    ssize_t len;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    /* The last number may be cut off, and be another's then. */
+    while (strchr(at, ' ')) {
+        pid_t child = (pid_t)strtol(at, NULL, 10);
+
+        if (child > 1)
+            kill(child, SIGKILL);
+        at = strchr(at, ' ') + 1;
     }
+    return true;
+}
+
+void reap_kill_all(struct init *init)
+{
+    int status;
+    pid_t pid;
+
+    if (!init->plain) {
+        kill(-1, SIGKILL);
+        return;
+    }
+    /* Whose parent dies becomes our child: so this ends with the last one. */
+    while (kill_children() && (pid = waitpid(-1, &status, 0)) > 0)
+        note_end(init, pid, status);
 }
 
 void reap_wait(struct init *init, uint32_t serial, uint64_t tag, uint32_t id)

@@ -57,8 +57,9 @@ static int apply_limits(const uint64_t *limits)
     return lower_limit(RLIMIT_CORE, 1);
 }
 
-static int place_streams(const int streams[3])
+static int place_streams(const struct spawn *spawn)
 {
+    const int *streams = spawn->streams;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null_fd < 0)
@@ -69,7 +70,8 @@ static int place_streams(const int streams[3])
     }
     /* All else is marked close-on-exec already; this says it once more. */
     syscall(SYS_close_range, 3u, ~0u, 1u << 2 /* CLOSE_RANGE_CLOEXEC */);
-    return 0;
+    /* By it whoever has to end all finds those that outlive init. */
+    return spawn->keep_lock ? fcntl(INIT_FD_LOCK, F_SETFD, 0) : 0;
 }
 
 static void reset_signals(void)
@@ -130,7 +132,7 @@ static _Noreturn void run_program(const struct spawn *spawn, int failure_fd)
     setsid();
     reset_signals();
     umask(022);
-    if (place_streams(spawn->streams) < 0)
+    if (place_streams(spawn) < 0)
         fail(failure_fd, STAGE_STREAMS);
     if (apply_limits(spawn->limits) < 0)
         fail(failure_fd, STAGE_LIMITS);
