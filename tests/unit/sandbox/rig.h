@@ -24,7 +24,20 @@
 #include "harness/tmp.h"
 #include "sandbox/sandbox.h"
 
-#define RIG_UID 2000000001u /* nobody's: whatever runs under it is ours */
+/* Nobody's: whatever runs under it is ours. Test programs run at the same time, so each has its
+ * own; their children share it. */
+static uint32_t rig_program_uid;
+
+__attribute__((constructor)) static void rig_choose_uid(void)
+{
+    rig_program_uid = 2000000002u + 2 * (uint32_t)getpid();
+}
+
+static inline uint32_t rig_own_uid(void)
+{
+    return rig_program_uid;
+}
+
 #define RIG_TIMEOUT_MS 60000
 
 struct rig {
@@ -85,7 +98,7 @@ static inline char *rig_find_init(void)
 
 static inline uint32_t rig_uid(void)
 {
-    return geteuid() == 0 ? RIG_UID : geteuid();
+    return geteuid() == 0 ? rig_own_uid() : geteuid();
 }
 
 /* A folder of the test's that the sandbox's uid owns, below one that it can't enter. */
@@ -94,7 +107,7 @@ static inline const char *rig_folder(const char *name)
     const char *path = tmp_subdir(name);
 
     if (geteuid() == 0)
-        CHECK_EQ(chown(path, RIG_UID, RIG_UID), 0);
+        CHECK_EQ(chown(path, rig_own_uid(), rig_own_uid()), 0);
     return path;
 }
 
@@ -375,9 +388,7 @@ static inline bool rig_nothing_left(void)
 
 /* The same again ------------------------------------------------------------------------------- */
 
-#define RIG_USER_UID 2000000007u
-
-static inline void rig_drop_and_run(int program, const char *folder, const char *init)
+static inline void rig_drop_and_run(uid_t uid, int program, const char *folder, const char *init)
 {
     char *const argv[] = { (char *)(uintptr_t) "test", (char *)(uintptr_t) "user_", NULL };
     char tmpdir[256];
@@ -387,8 +398,7 @@ static inline void rig_drop_and_run(int program, const char *folder, const char 
 
     snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", folder);
     snprintf(given, sizeof(given), "SANDBOX_INIT=%s", init);
-    if (setgroups(0, NULL) == 0 && setresgid(RIG_USER_UID, RIG_USER_UID, RIG_USER_UID) == 0 &&
-        setresuid(RIG_USER_UID, RIG_USER_UID, RIG_USER_UID) == 0)
+    if (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0)
         fexecve(program, argv, env);
     _exit(99);
 }
@@ -398,6 +408,7 @@ static inline void rig_drop_and_run(int program, const char *folder, const char 
 static inline void rig_run_as_user(void)
 {
     char folder[] = "/tmp/sandbox-user-XXXXXX";
+    const uid_t uid = rig_own_uid() + 1;
     AUTO_FREE char *init = NULL;
     AUTO_FREE char *bytes = NULL;
     AUTO_FREE char *copy = NULL;
@@ -417,11 +428,11 @@ static inline void rig_run_as_user(void)
     fd = open(copy, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0755);
     CHECK_EQ(fd_write_all(fd, bytes, len, &err), 0);
     close(fd);
-    CHECK_EQ(chown(folder, RIG_USER_UID, RIG_USER_UID), 0);
+    CHECK_EQ(chown(folder, uid, uid), 0);
     fflush(NULL);
     pid = fork();
     if (pid == 0)
-        rig_drop_and_run(program, folder, copy);
+        rig_drop_and_run(uid, program, folder, copy);
     CHECK_EQ(waitpid(pid, &status, 0), pid);
     close(program);
     tmp_remove_tree(folder);

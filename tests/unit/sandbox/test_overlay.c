@@ -119,7 +119,7 @@ TEST(user_without_an_overlay_the_cache_can_be_read)
     CHECK_EQ(chmod(tmp_path("lower/sub/kept"), 0644), 0);
     CHECK(mkdtemp(elsewhere) != NULL); /* another file system than upper's */
     if (geteuid() == 0)
-        CHECK_EQ(chown(elsewhere, RIG_UID, RIG_UID), 0);
+        CHECK_EQ(chown(elsewhere, rig_uid(), rig_uid()), 0);
     rig_with_cache(&rig, upper, elsewhere);
     rig_try(&rig);
     CHECK_STR(rig.error.text, "");
