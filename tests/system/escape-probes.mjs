@@ -9,7 +9,7 @@
 // $PROBE is the program of tests/probe. What lies on the host, and must not be reached: $CANARY_FILE, $CANARY_SOCKET (a listening
 // socket with open permissions, like a container engine's), $CANARY_ABSTRACT, $CANARY_PORT, $HOST_PID (the supervisor), $STATE (its
 // state folder), $OTHER_RUNTIME and $OTHER_WORKSPACE (another live run's folders).
-const refused = /^denied (EPERM|EACCES|ENOSYS|EROFS|EAFNOSUPPORT|ENOSPC|ENXIO)$|^killed SIGSYS$/;
+const refused = /^denied (EPERM|EACCES|ENOSYS|EROFS|EAFNOSUPPORT|EPROTONOSUPPORT|ENOSPC|ENXIO)$|^killed SIGSYS$/;
 const unreachable = /^denied (ENETUNREACH|EHOSTUNREACH|EADDRNOTAVAIL|EAFNOSUPPORT)$/;
 const absent = /No such file or directory|Not a directory|Permission denied/;
 
