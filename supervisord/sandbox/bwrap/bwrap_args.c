@@ -309,6 +309,7 @@ static void add_places(struct bwrap_args *args, const struct sandbox_spec *spec,
 static void add_command(struct bwrap_args *args, const struct sandbox_spec *spec,
                         const struct bwrap_plan *plan)
 {
+    add2(args, "--remount-ro", "/run");
     add2(args, "--remount-ro", "/");
     add2(args, "--chdir", "/");
     add(args, "--clearenv");

@@ -267,7 +267,7 @@ TEST(user_nothing_of_the_host_is_seen_and_nothing_is_writable_but_its_own)
         "for f in /etc/shadow /var/lib /sys/kernel /dev/vda /dev/mem /dev/kmsg "
         "/run/user /etc/ssh; do\n"
         "  test -e $f && bad $f; done\n"
-        "for f in /x /etc/x /usr/x /usr/bin/x /dev/x /home/x /run/sandbox-init; do\n"
+        "for f in /x /etc/x /usr/x /usr/bin/x /dev/x /home/x /run/x /run/sandbox-init; do\n"
         "  (echo x >$f) 2>/dev/null && bad wrote $f; done\n"
         "rm -f /run/sandbox-init 2>/dev/null; test -e /run/sandbox-init || bad removed init\n"
         "for f in /workspace/x /home/agent/x /tmp/x /var/tmp/y /dev/shm/x; do\n"
