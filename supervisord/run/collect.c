@@ -6,6 +6,9 @@
 #include "common/str.h"
 
 #define ABORT_WAIT_MS 15000
+/* A pipe in the place of a file that git reads, and git waits for ever. */
+#define STEP_MS 60000
+#define STAGE_MS 180000
 
 enum collect_step {
     COLLECT_HEAD,
@@ -15,7 +18,7 @@ enum collect_step {
     COLLECT_STAGE,
     COLLECT_WRITE_TREE,
     COLLECT_COUNT,
-    COLLECT_NUMSTAT,
+    COLLECT_STAT,
     COLLECT_PATCH,
     COLLECT_END,
 };
@@ -24,6 +27,8 @@ struct collect {
     enum collect_step step;
     char *folder;
     char tree[65];
+    uint64_t names;    /* untracked files, counted as they come */
+    uint64_t left_out; /* files too large to be looked at */
 };
 
 static void run_step(struct run *run);
@@ -47,7 +52,9 @@ static void decide_verdict(struct run *run)
         str_equal(run->record.verdict, "incomplete"))
         verdict = "incomplete";
     else if (evidence->known)
-        verdict = evidence->commits > 0 || evidence->files_changed > 0 ? "changed" : "no_change";
+        verdict = evidence->commits > 0 || evidence->files_changed > 0 ? "changed"
+                  : run->collect->left_out > 0                         ? "unknown"
+                                                                       : "no_change";
     record_set(&run->record.verdict, verdict);
 }
 
@@ -63,7 +70,8 @@ static void store_patch(struct run *run, const struct command_result *result)
 {
     struct error err = ERROR_INIT;
 
-    run->record.evidence.diff_truncated = result->truncated;
+    run->record.evidence.diff_truncated =
+        result->truncated || result->timed_out || run->collect->left_out > 0;
     if (store_diff_put(run->runs->store, &run->record.id, result->out->data, result->out->len,
                        &err) < 0) {
         log_warn(run->record.id.text, "diff not kept: %s", err.text);
@@ -78,6 +86,8 @@ static bool take(struct run *run, const struct command_result *result)
     struct git_stat stat;
     char text[256];
 
+    if (result->timed_out && run->collect->step != COLLECT_PATCH)
+        return false;
     switch (run->collect->step) {
     case COLLECT_HEAD:
         git_parse_object(result->out, text);
@@ -88,23 +98,26 @@ static bool take(struct run *run, const struct command_result *result)
         record_set(&evidence->branch, result->code == 0 ? text : "");
         return true;
     case COLLECT_UNTRACKED:
-        evidence->untracked = git_count_names(result->out);
+        evidence->untracked = run->collect->names;
         return true;
     case COLLECT_READ_TREE:
+        return result->code == 0;
     case COLLECT_STAGE:
-        return result->code == 0 || run->collect->step == COLLECT_STAGE;
+        /* What can't be read is left out, and git says so by its status. */
+        run->collect->left_out = git_parse_count(result->out);
+        return true;
     case COLLECT_WRITE_TREE:
         git_parse_object(result->out, run->collect->tree);
         return result->code == 0 && run->collect->tree[0] != '\0';
     case COLLECT_COUNT:
         evidence->commits = git_parse_count(result->out);
         return result->code == 0;
-    case COLLECT_NUMSTAT:
-        git_parse_numstat(result->out, &stat);
+    case COLLECT_STAT:
+        git_parse_shortstat(result->out, &stat);
         evidence->files_changed = stat.files;
         evidence->insertions = stat.insertions;
         evidence->deletions = stat.deletions;
-        return result->code == 0 || result->truncated;
+        return result->code == 0;
     case COLLECT_PATCH:
         store_patch(run, result);
         return true;
@@ -114,6 +127,14 @@ static bool take(struct run *run, const struct command_result *result)
     return false;
 }
 
+static void on_names(void *data, bool is_stderr, const char *bytes, size_t len)
+{
+    struct run *run = data;
+
+    if (!is_stderr)
+        run->collect->names += git_count_names(bytes, len);
+}
+
 static void on_done(void *data, const struct command_result *result, const struct error *err)
 {
     struct run *run = data;
@@ -121,7 +142,9 @@ static void on_done(void *data, const struct command_result *result, const struc
     run->command = NULL;
     if (err != NULL || !take(run, result)) {
         log_info(run->record.id.text, "evidence ends at step %d: %s", (int)run->collect->step,
-                 err != NULL ? err->text : "git refused");
+                 err != NULL         ? err->text
+                 : result->timed_out ? "git took too long"
+                                     : "git refused");
         finish(run, false);
         return;
     }
@@ -156,8 +179,8 @@ static void build(const struct run *run, struct git_command *command)
     case COLLECT_COUNT:
         git_count_commits(command, collect->folder, base);
         break;
-    case COLLECT_NUMSTAT:
-        git_numstat(command, collect->folder, base, collect->tree);
+    case COLLECT_STAT:
+        git_shortstat(command, collect->folder, base, collect->tree);
         break;
     case COLLECT_PATCH:
         git_patch(command, collect->folder, base, collect->tree);
@@ -188,9 +211,12 @@ static void run_step(struct run *run)
         .argv = (const char *const *)command.argv,
         .env = scratch_index(collect->step) ? git_environment_scratch() : git_environment(),
         .cwd = SANDBOX_WORKSPACE,
-        .max_output_bytes = collect->step == COLLECT_PATCH ? RUN_DIFF_MAX : 1u << 20,
+        .max_output_bytes = collect->step == COLLECT_PATCH       ? RUN_DIFF_MAX
+                            : collect->step == COLLECT_UNTRACKED ? 0
+                                                                 : 4096,
         .end_when_full = true,
-        .timeout_ms = 120000,
+        .timeout_ms = collect->step == COLLECT_STAGE ? STAGE_MS : STEP_MS,
+        .on_output = collect->step == COLLECT_UNTRACKED ? on_names : NULL,
         .on_done = on_done,
         .data = run,
     };

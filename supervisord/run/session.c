@@ -65,6 +65,10 @@ static void on_emptied(void *data, const struct command_result *result, const st
     removal->command = NULL;
     if (err != NULL) {
         fail(removal, err);
+    } else if (result->timed_out) {
+        error_set(&local, ERR_TIMEOUT, 0,
+                  "to empty its folders takes longer than ten minutes; delete it again to go on");
+        fail(removal, &local);
     } else if (result->code != 0) {
         error_set(&local, ERR_SYSTEM, 0, "some files could not be removed (%.100s)",
                   result->err_tail);

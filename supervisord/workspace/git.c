@@ -32,18 +32,24 @@ static void add(struct git_command *command, ...)
 
 /* git with what a hostile repository could make it run switched off. It runs inside the sandbox in
  * any case; this keeps the evidence from depending on the agent's settings. */
-static void begin(struct git_command *command, const char *folder)
+static void add_git(struct git_command *command, const char *folder)
 {
-    *command = (struct git_command){ .argc = 0 };
     add(command, "git", "-C", folder, "-c", "core.hooksPath=/dev/null", "-c",
         "core.fsmonitor=false", "-c", "core.quotePath=true", "-c", "diff.external=", "-c",
         "gc.auto=0", NULL);
 }
 
+static void begin(struct git_command *command, const char *folder)
+{
+    *command = (struct git_command){ .argc = 0 };
+    add_git(command, folder);
+}
+
 #define GIT_COMMON_ENV                                                                             \
     "HOME=/home/agent", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8",     \
         "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "GIT_CONFIG_GLOBAL=/dev/null",          \
-        "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0", "GIT_LFS_SKIP_SMUDGE=1"
+        "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0", "GIT_LFS_SKIP_SMUDGE=1",                          \
+        "GIT_NO_REPLACE_OBJECTS=1"
 
 const char *const *git_environment(void)
 {
@@ -140,8 +146,19 @@ void git_read_head_tree(struct git_command *command, const char *folder)
 
 void git_stage_all(struct git_command *command, const char *folder)
 {
-    begin(command, folder);
-    add(command, "add", "--all", "--ignore-errors", "--", ".", NULL);
+    /* A sparse file has any size and costs nothing, but git would read all of it. */
+    static const char script[] =
+        "large() { find \"$folder\" -name .git -prune -o -type f -size +262144k \"$@\" "
+        "2>/dev/null; }; "
+        "folder=$1; shift; "
+        "large -printf x | wc -c; "
+        "{ printf '.\\0'; large -printf ':(exclude,literal)%P\\0'; } | \"$@\"";
+
+    *command = (struct git_command){ .argc = 0 };
+    add(command, "sh", "-c", script, "sh", folder, NULL);
+    add_git(command, folder);
+    add(command, "add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul",
+        NULL);
 }
 
 void git_write_tree(struct git_command *command, const char *folder)
@@ -156,19 +173,24 @@ void git_untracked(struct git_command *command, const char *folder)
     add(command, "ls-files", "--others", "--exclude-standard", "-z", NULL);
 }
 
-void git_numstat(struct git_command *command, const char *folder, const char *base,
-                 const char *tree)
+/* A submodule is its commit's name. Without these git reads the settings of submodules, and gives
+ * up at one that it finds wrong. */
+#define GIT_WHOLE_SUBMODULES "--ignore-submodules=none", "--submodule=short"
+
+void git_shortstat(struct git_command *command, const char *folder, const char *base,
+                   const char *tree)
 {
     begin(command, folder);
-    add(command, "diff", "--no-ext-diff", "--no-textconv", "--no-renames", "--numstat", "-z", base,
-        tree, "--", NULL);
+    add(command, "diff", "--no-ext-diff", "--no-textconv", "--no-renames", GIT_WHOLE_SUBMODULES,
+        "--shortstat", base, tree, "--", NULL);
 }
 
 void git_patch(struct git_command *command, const char *folder, const char *base, const char *tree)
 {
     begin(command, folder);
     add(command, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
-        "--find-renames", "--src-prefix=a/", "--dst-prefix=b/", base, tree, "--", NULL);
+        "--find-renames", GIT_WHOLE_SUBMODULES, "--src-prefix=a/", "--dst-prefix=b/", base, tree,
+        "--", NULL);
 }
 
 void git_parse_object(const struct buf *output, char to[65])
@@ -194,30 +216,27 @@ void git_parse_line(const struct buf *output, char *to, size_t size)
     str_copy(to, size, buf_text(&escaped));
 }
 
-static uint64_t read_number(const char **p, const char *end)
+/* The number that stands before WORD in TEXT; 0 without one. */
+static uint64_t number_before(const char *text, const char *word)
 {
+    const char *at = strstr(text, word);
+    const char *start = at;
     uint64_t value = 0;
 
-    while (*p < end && isdigit((unsigned char)**p) && value < UINT64_MAX / 10 - 10)
-        value = value * 10 + (uint64_t)(*(*p)++ - '0');
-    while (*p < end && *(*p)++ != '\t') /* "-" stands for a binary file */
-        ;
+    while (start != NULL && start > text && isdigit((unsigned char)start[-1]))
+        start--;
+    for (; start != NULL && start < at && value < UINT64_MAX / 10 - 10; start++)
+        value = value * 10 + (uint64_t)(*start - '0');
     return value;
 }
 
-void git_parse_numstat(const struct buf *output, struct git_stat *stat)
+void git_parse_shortstat(const struct buf *output, struct git_stat *stat)
 {
-    const char *p = output->data;
-    const char *end = output->data + output->len;
+    const char *text = buf_text(output);
 
-    *stat = (struct git_stat){ 0 };
-    while (p < end) {
-        stat->insertions += read_number(&p, end);
-        stat->deletions += read_number(&p, end);
-        stat->files++;
-        while (p < end && *p++ != '\0')
-            ;
-    }
+    stat->files = number_before(text, " file");
+    stat->insertions = number_before(text, " insertion");
+    stat->deletions = number_before(text, " deletion");
 }
 
 uint64_t git_parse_count(const struct buf *output)
@@ -229,12 +248,12 @@ uint64_t git_parse_count(const struct buf *output)
     return str_parse_u64(line, UINT32_MAX, &value) ? value : 0;
 }
 
-uint64_t git_count_names(const struct buf *output)
+uint64_t git_count_names(const char *bytes, size_t len)
 {
     uint64_t count = 0;
 
-    for (size_t i = 0; i < output->len; i++)
-        count += output->data[i] == '\0';
+    for (size_t i = 0; i < len; i++)
+        count += bytes[i] == '\0';
     return count;
 }
 

@@ -118,11 +118,12 @@ void git_branch(struct git_command *command, const char *folder);
 void git_empty_tree(struct git_command *command, const char *folder);
 void git_count_commits(struct git_command *command, const char *folder, const char *base);
 void git_read_head_tree(struct git_command *command, const char *folder); /* scratch index */
-void git_stage_all(struct git_command *command, const char *folder);      /* scratch index */
-void git_write_tree(struct git_command *command, const char *folder);     /* scratch index */
+/* Scratch index. Files above 256 MiB are left out; their number is what it prints. */
+void git_stage_all(struct git_command *command, const char *folder);
+void git_write_tree(struct git_command *command, const char *folder); /* scratch index */
 void git_untracked(struct git_command *command, const char *folder);
-void git_numstat(struct git_command *command, const char *folder, const char *base,
-                 const char *tree);
+void git_shortstat(struct git_command *command, const char *folder, const char *base,
+                   const char *tree);
 void git_patch(struct git_command *command, const char *folder, const char *base, const char *tree);
 
 /* An object name (40 or 64 hex digits) on the first line, or "" . */
@@ -134,9 +135,9 @@ struct git_stat {
     uint64_t insertions;
     uint64_t deletions;
 };
-void git_parse_numstat(const struct buf *output, struct git_stat *stat); /* of --numstat -z */
-uint64_t git_parse_count(const struct buf *output);                      /* a decimal number */
-uint64_t git_count_names(const struct buf *output);                      /* NUL-ended names */
+void git_parse_shortstat(const struct buf *output, struct git_stat *stat); /* of --shortstat */
+uint64_t git_parse_count(const struct buf *output);                        /* a decimal number */
+uint64_t git_count_names(const char *bytes, size_t len);                   /* NUL-ended names */
 
 /* What went wrong with a clone, from git's own words: fills code-like REASON ("not_found",
  * "denied", "branch_not_found", "unreachable", "not_git", "failed") and a HINT for a person. */

@@ -39,27 +39,46 @@ TEST(an_object_name_is_taken_only_whole)
     }
 }
 
-TEST(numstat_is_summed_and_hostile_output_does_no_harm)
+TEST(a_short_statistic_is_read_and_hostile_output_does_no_harm)
 {
-    static const char good[] = "3\t1\tsrc/a.c\0"
-                               "10\t0\tb\nodd name\0"
-                               "-\t-\tbinary\0";
-    static const char *const odd[] = { "",        "\t",  "9",   "99999999999999999999999\t1\tx",
-                                       "a\tb\tc", "1\t", "\0\0" };
+    static const struct {
+        const char *text;
+        struct git_stat stat;
+    } cases[] = {
+        { " 3 files changed, 13 insertions(+), 1 deletion(-)\n", { 3, 13, 1 } },
+        { " 1 file changed, 2 deletions(-)\n", { 1, 0, 2 } },
+        { " 1 file changed, 0 insertions(+), 0 deletions(-)\n", { 1, 0, 0 } },
+        { "", { 0, 0, 0 } },
+        { " file", { 0, 0, 0 } },
+        { "x file, -4 insertions", { 0, 4, 0 } },
+    };
     struct git_stat stat;
-    struct buf buf = output(good, sizeof(good) - 1);
 
-    git_parse_numstat(&buf, &stat);
-    CHECK_EQ(stat.files, (uint64_t)3);
-    CHECK_EQ(stat.insertions, (uint64_t)13);
-    CHECK_EQ(stat.deletions, (uint64_t)1);
-    buf_finish(&buf);
-    for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-        buf = output(odd[i], strlen(odd[i]) + 1);
-        git_parse_numstat(&buf, &stat);
-        CHECK(stat.files < 4);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buf buf = output(cases[i].text, strlen(cases[i].text));
+
+        git_parse_shortstat(&buf, &stat);
+        CHECK_EQ(stat.files, cases[i].stat.files);
+        CHECK_EQ(stat.insertions, cases[i].stat.insertions);
+        CHECK_EQ(stat.deletions, cases[i].stat.deletions);
         buf_finish(&buf);
     }
+}
+
+TEST(a_number_without_end_does_no_harm)
+{
+    struct git_stat stat;
+    struct buf buf = output("99999999999999999999999 files", 29);
+
+    git_parse_shortstat(&buf, &stat);
+    CHECK(stat.files > 0);
+    buf_finish(&buf);
+}
+
+TEST(names_are_counted_by_their_ends)
+{
+    CHECK_EQ(git_count_names("a\0b\nc\0", 6), (uint64_t)2);
+    CHECK_EQ(git_count_names("", 0), (uint64_t)0);
 }
 
 TEST(a_clone_command_keeps_the_address_behind_the_dashes)
