@@ -52,6 +52,24 @@ function checkAsUndisturbed(end, undisturbed, inFlight) {
     assert.ok(end.requests.length <= undisturbed.requests.length + inFlight, `${end.requests.length} requests`);
 }
 
+// Waits for a moment of the life that UNDISTURBED had: every other one is chosen by time, the others by what is told, as much
+// happens in little time.
+async function moment({ number, random, asking, runId, undisturbed, lifeMs }) {
+    if (number % 2 === 0) {
+        // Each part of the life gets its share.
+        const delay = Math.round((number + random()) / rounds * lifeMs);
+        await pause(delay);
+        return `${delay} ms`;
+    }
+    const { events } = undisturbed;
+    const index = Math.min(events.length - 2, Math.floor((number + random()) / rounds * (events.length - 1)));
+    const delay = Math.round(random() * (events[index + 1].time - events[index].time));
+    await waitFor(`event ${index + 1}`, async () =>
+        (await asking.tool('opencode_get_log', { runId, after: index, limit: 1 })).events.length > 0, 240000, 2);
+    await pause(delay);
+    return `${delay} ms behind "${events[index].text.slice(0, 40)}"`;
+}
+
 test('killed at random moments, a run goes on in its sandbox', { timeout: 3600000 }, t => withLab({}, async lab => {
     const random = chance(t);
     const repository = await lab.repository();
@@ -63,19 +81,17 @@ test('killed at random moments, a run goes on in its sandbox', { timeout: 360000
     assert.equal(undisturbed.requests.length, 6);
 
     for (let number = 0; number < rounds; number++) {
-        // Each part of the life gets its share of moments.
-        const delay = Math.round((number + random()) / rounds * lifeMs);
         const one = await begin(lab, repository);
         const pid = await lab.supervisorPid();
         // Every other round a client waits for the result meanwhile.
         const waiting = number % 2 ? one.mcp.call('opencode_get_result', { runId: one.runId, waitSeconds: 30 }) : null;
         const asking = await lab.connect();
-        await pause(delay); // the moment is the point of this test
+        const when = await moment({ number, random, asking, runId: one.runId, undisturbed, lifeMs });
         const before = await asking.tool('opencode_get_result', { runId: one.runId });
         await killNow(pid);
         const init = initsOf(lab).map(each => each.name);
         await restart(lab);
-        t.diagnostic(`${delay} ms: ${before.status} ${before.phase ?? ''}`);
+        t.diagnostic(`${when}: ${before.status} ${before.phase ?? ''}`);
         if (waiting) {
             const reply = await waiting;
             const text = reply.content.map(part => part.text).join('\n');
