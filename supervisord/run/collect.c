@@ -28,7 +28,7 @@ struct collect {
     char *folder;
     char tree[65];
     uint64_t names;    /* untracked files, counted as they come */
-    uint64_t left_out; /* files too large to be looked at */
+    uint64_t left_out; /* not 0: there are files that couldn't be looked at, or are too large */
 };
 
 static void run_step(struct run *run);
@@ -103,8 +103,8 @@ static bool take(struct run *run, const struct command_result *result)
     case COLLECT_READ_TREE:
         return result->code == 0;
     case COLLECT_STAGE:
-        /* What can't be read is left out, and git says so by its status. */
-        run->collect->left_out = git_parse_count(result->out);
+        /* What can't be read, or is no file any more, is left out, and git's status says so. */
+        run->collect->left_out = git_parse_count(result->out) + (result->code != 0);
         return true;
     case COLLECT_WRITE_TREE:
         git_parse_object(result->out, run->collect->tree);

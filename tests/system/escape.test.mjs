@@ -1,12 +1,13 @@
 // A hostile agent tries to get out: by files, network, processes, the kernel, and by using things up. Once under a supervisor
 // that root started, once under an ordinary user's. The list is in escape-probes.mjs.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { test } from 'node:test';
-import { alive, must, probeProgram, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { alive, descendantsOf, must, probeProgram, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 import { groups, judge, parseResults, probeScript } from './escape-probes.mjs';
 
 const root = process.getuid() === 0;
@@ -115,6 +116,39 @@ test('a run whose processes are all stopped can still be cancelled', { timeout: 
     assert.equal((await lab.ended(runId)).status, 'cancelled');
     await waitFor('nothing of it is left', () => sandboxedProcessesOf(lab.id).length === 0, 15000);
 }));
+
+// What a process of the same user may not do to the supervisor; and may do to others, or the test proves nothing.
+const intrusions = ['memory', 'ptrace', 'vm-read', 'pidfd-getfd', 'environment', 'descriptors', 'root'];
+
+test("the supervisor's memory is closed to its own user's programs", { timeout: 120000 }, () =>
+    withLab({ ...root ? { uid: ordinaryUid } : {}, model: false, agent: false, supervisor: false }, async lab => {
+        await lab.startSupervisor({ env: { ANTHROPIC_API_KEY: lab.secret } });
+        const { secrets } = await lab.ctlJson(['secret', 'list']);
+        assert.deepEqual(secrets.map(one => [one.name, one.source]), [['ANTHROPIC_API_KEY', 'environment']]);
+        const pid = `${await lab.supervisorPid()}`;
+        for (const one of intrusions) {
+            const { stdout } = await run(probeProgram(), [one, pid], lab.identity);
+            assert.match(stdout, /^denied (EACCES|EPERM)\n$/, one);
+        }
+        const own = spawn('sleep', ['60'], { ...lab.identity, stdio: 'ignore' });
+        await once(own, 'spawn');
+        assert.equal((await run(probeProgram(), ['environment', `${own.pid}`], lab.identity)).stdout, 'allowed\n');
+        own.kill('SIGKILL');
+        await once(own, 'exit');
+
+        assert.match(fs.readFileSync(`/proc/${pid}/limits`, 'utf8'), /^Max core file size\s+0\s+0\s/m);
+        assert.ok(!fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(lab.secret));
+        if (root)
+            assert.ok(!fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(lab.secret), 'the environment still holds the key');
+        // Nor does what it starts get the key.
+        const { runId } = await lab.startScript(`touch /tmp/ready; ${hold}`);
+        await inSandbox(lab, runId, '/tmp/ready');
+        for (const one of root ? [...descendantsOf(Number(pid)), ...sandboxedProcessesOf(lab.id).map(each => each.pid)] : [])
+            if (fs.existsSync(`/proc/${one}/environ`))
+                assert.ok(!fs.readFileSync(`/proc/${one}/environ`, 'latin1').includes(lab.secret), `process ${one}`);
+        await lab.exec(runId, ['touch', '/tmp/release']);
+        await lab.ended(runId);
+    }));
 
 const residentKiB = pid => Number(/^VmRSS:\s+(\d+)/m.exec(readStatus(pid))[1]);
 const descriptors = pid => fs.readdirSync(`/proc/${pid}/fd`).length;
