@@ -150,6 +150,22 @@ test("the supervisor's memory is closed to its own user's programs", { timeout: 
         await lab.ended(runId);
     }));
 
+test('another user of the machine gets nothing of a supervisor', { timeout: 120000, skip: !root && 'needs root, to be several users' },
+    () => withLab({ uid: ordinaryUid, model: false, agent: false }, async lab => {
+        const stranger = { uid: ordinaryUid - 1, gid: ordinaryUid - 1 };
+        // What holds is the supervisor's own folders, not the lab's.
+        fs.chmodSync(lab.root, 0o755);
+        fs.chmodSync(lab.state, 0o755);
+        assert.equal((await run(probeProgram(), ['unix', lab.socket], lab.identity)).stdout, 'allowed\n');
+        assert.equal((await run(probeProgram(), ['unix', lab.socket], stranger)).stdout, 'denied EACCES\n');
+        const { runId, sessionId } = await lab.startScript(`touch /tmp/ready; ${hold}`);
+        await inSandbox(lab, runId, '/tmp/ready');
+        for (const folder of ['run', 'run/sandboxes', `sessions/${sessionId}`, `sessions/${sessionId}/workspace`, 'vault', 'db', 'vault.key', 'web.key'])
+            assert.notEqual((await run('cat', [path.join(lab.state, folder)], stranger)).stderr.match(/Permission denied/), null, folder);
+        await lab.exec(runId, ['touch', '/tmp/release']);
+        await lab.ended(runId);
+    }));
+
 const residentKiB = pid => Number(/^VmRSS:\s+(\d+)/m.exec(readStatus(pid))[1]);
 const descriptors = pid => fs.readdirSync(`/proc/${pid}/fd`).length;
 
