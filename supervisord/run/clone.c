@@ -6,6 +6,11 @@
 
 #include "common/str.h"
 
+/* In a session's next run the repository is what the last one left: a pipe in the place of HEAD,
+ * and git waits for ever. */
+#define LOOK_MS 60000
+#define CHANGE_MS 600000
+
 enum clone_step {
     CLONE_CLEAR,
     CLONE_FETCH,
@@ -235,6 +240,7 @@ static void run_step(struct run *run)
 {
     struct clone *clone = run->clone;
     bool fetch = clone->step == CLONE_FETCH;
+    bool look = clone->step == CLONE_HEAD || clone->step == CLONE_BRANCH;
     struct git_command command;
     struct error err = ERROR_INIT;
     int rc;
@@ -245,7 +251,9 @@ static void run_step(struct run *run)
         .env = git_environment(),
         .cwd = SANDBOX_WORKSPACE,
         .max_output_bytes = 4096,
-        .timeout_ms = fetch ? 0 : 600000,
+        .timeout_ms = fetch  ? 0
+                      : look ? LOOK_MS
+                             : CHANGE_MS,
         .silence_ms = fetch ? (uint64_t)run->runs->options.clone_minutes * 60000 : 0,
         .on_output = fetch ? on_output : NULL,
         .on_done = on_done,

@@ -25,7 +25,8 @@ const cases = ({ ran, outside, other }) => [
     ['pipes and sockets in the place of files', `
         rm src/range.c; mkfifo src/range.c result.json; perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "socket", Listen => 1)'`, { verdict: ['unknown'] }],
     // git waits for what will never be written, until its time is over.
-    ...long ? [['a pipe in the place of a file that git reads', 'mkfifo .gitignore; echo changed >>src/range.c', { verdict: ['unknown'] }]] : [],
+    ...long ? [['a pipe in the place of .gitignore', 'mkfifo .gitignore; echo changed >>src/range.c', { verdict: ['unknown'] }],
+        ['a pipe in the place of HEAD', 'rm .git/HEAD; mkfifo .git/HEAD', { verdict: ['unknown'] }]] : [],
     ['names that look like options, or like nothing', `
         touch -- -rf --help '--upload-pack=touch ran' "$(printf 'new\\nline')" "$(printf 'esc\\033[2Jape')" "$(printf 'not-utf8-\\377\\376')" '"quote"' '\\' ' '`],
     ['folders without permissions', `
@@ -106,9 +107,16 @@ async function remove(lab, sessionId) {
     assert.ok(!fs.existsSync(folder), `left of ${folder}: ${fs.existsSync(folder) && (await must('find', [folder, '-maxdepth', '3'])).slice(0, 500)}`);
 }
 
-const shadowLine = () => process.getuid() === 0 ? fs.readFileSync('/etc/shadow', 'utf8').split('\n')[0] : '';
+const root = process.getuid() === 0;
+// A user that owns nothing here.
+const modes = root ? [['started by root', {}], ['of an ordinary user', { uid: 65533 }]] : [['of an ordinary user', {}]];
 
-test('what a run leaves behind harms nobody', { timeout: 900000 }, t => withLab({ model: false, agent: false }, async lab => {
+const shadowLine = () => root ? fs.readFileSync('/etc/shadow', 'utf8').split('\n')[0] : '';
+
+for (const [mode, options] of modes)
+    test(`what a run leaves behind harms nobody, under a supervisor ${mode}`, { timeout: 900000 }, t => withLab({ ...options, model: false, agent: false }, lab => leaveBehind(t, lab)));
+
+async function leaveBehind(t, lab) {
     const outside = lab.path('work', 'outside');
     fs.mkdirSync(outside, { mode: 0o777 });
     fs.writeFileSync(path.join(outside, 'kept.txt'), canary);
@@ -159,7 +167,7 @@ test('what a run leaves behind harms nobody', { timeout: 900000 }, t => withLab(
     assert.equal(fs.readFileSync(path.join(outside, 'kept.txt'), 'utf8'), canary);
     assert.ok(fs.existsSync(path.join(other, 'src/range.c')), 'the other session was touched');
     await remove(lab, first.sessionId);
-}));
+}
 
 const manyFiles = long ? 1000000 : 200000;
 
