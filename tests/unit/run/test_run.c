@@ -36,7 +36,8 @@ static const struct fake_answer usual[] = {
     { "symbolic-ref", "main\n", 0, NULL, 0, false },
     { "rev-list", "2\n", 0, NULL, 0, false },
     { "write-tree", HEAD_LINE, 0, NULL, 0, false },
-    { "--numstat", "3\t1\ta.c", 8, NULL, 0, false }, /* with its NUL */
+    { "--pathspec-from-file", "0\n", 0, NULL, 0, false },
+    { "--shortstat", " 1 file changed, 3 insertions(+), 1 deletion(-)\n", 0, NULL, 0, false },
     { "--binary", "diff --git a/a.c b/a.c\n", 0, NULL, 0, false },
     { "sh -c hang", "", 0, NULL, 0, true },
     { "sh -c fail", "", 0, "it broke\n", 3, false },
@@ -230,6 +231,31 @@ TEST(a_run_completes_and_its_evidence_is_established)
     CHECK_EQ(store_diff_load(rig.store, &run.id, &diff, &err), 0);
     CHECK_HAS(buf_text(&diff), "diff --git");
     buf_finish(&diff);
+    run_record_finish(&run);
+    finish(&rig);
+}
+
+TEST(files_that_are_not_looked_at_leave_the_verdict_open)
+{
+    static const struct fake_answer answers[] = {
+        { "rev-parse", HEAD_LINE, 0, NULL, 0, false },
+        { "rev-list", "0\n", 0, NULL, 0, false },
+        { "write-tree", HEAD_LINE, 0, NULL, 0, false },
+        { "--pathspec-from-file", "1\n", 0, NULL, 0, false },
+        { "ls-files", "a\0b\0", 4, NULL, 0, false },
+    };
+    struct run_record run;
+    struct error err;
+    struct rig rig;
+
+    start(&rig, answers, ARRAY_LEN(answers));
+    CHECK_EQ(create(&rig, "truncate -s 8T sparse", "", &run, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.state, (uint32_t)RUN_COMPLETED);
+    CHECK_STR(run.verdict, "unknown");
+    CHECK_EQ(run.evidence.known, true);
+    CHECK_EQ(run.evidence.diff_truncated, true);
+    CHECK_EQ(run.evidence.untracked, (uint64_t)2);
     run_record_finish(&run);
     finish(&rig);
 }
