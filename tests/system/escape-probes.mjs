@@ -18,9 +18,9 @@ const rewrite = file => `value=$(cat ${file}) && [ -n "$value" ] && printf '%s\\
 
 const files = [
     ['the password file', 'cat /etc/shadow', absent],
-    ["root's home", 'ls /root/.profile /root/.bashrc /root/.ssh', 'denied'],
+    ["root's home", 'ls -a /root', absent],
     ['the canary file of the host', 'cat "$CANARY_FILE"', absent],
-    ['keys of ssh', 'cat /root/.ssh/id_* /home/*/.ssh/id_* ~/.ssh/id_*', absent],
+    ['keys of ssh', 'cd / && cat root/.ssh/id_* home/*/.ssh/id_* ~/.ssh/id_*', absent],
     ["a container engine's socket", 'ls /run/docker.sock /var/run/docker.sock', absent],
     ['the system bus', 'ls /run/dbus/system_bus_socket /run/user', absent],
     ["another run's runtime folder", 'ls "$OTHER_RUNTIME"', absent],
