@@ -30,24 +30,6 @@ static void removal_free(struct removal *removal)
     free(removal);
 }
 
-static void on_closed(void *data)
-{
-    struct removal *removal = data;
-    struct error err = ERROR_INIT;
-
-    sandbox_runtime_remove(removal->runtime_dir, &err);
-    if (!removal->failed) {
-        workspace_remove_empty(&removal->layout);
-        if (store_session_delete(removal->runs->store, &removal->session.id, &err) < 0) {
-            removal->failed = true;
-            removal->error = err;
-        }
-    }
-    log_info(removal->session.id.text, "%s", removal->failed ? removal->error.text : "deleted");
-    removal->done(removal->data, removal->failed ? &removal->error : NULL);
-    removal_free(removal);
-}
-
 static void fail(struct removal *removal, const struct error *err)
 {
     if (removal->failed)
@@ -55,6 +37,21 @@ static void fail(struct removal *removal, const struct error *err)
     removal->failed = true;
     removal->error = *err;
     error_wrap(&removal->error, "session %s can't be removed", removal->session.id.text);
+}
+
+static void on_closed(void *data)
+{
+    struct removal *removal = data;
+    struct error err = ERROR_INIT;
+
+    sandbox_runtime_remove(removal->runtime_dir, &err);
+    if (!removal->failed &&
+        (workspace_remove_empty(&removal->layout, &err) < 0 ||
+         store_session_delete(removal->runs->store, &removal->session.id, &err) < 0))
+        fail(removal, &err);
+    log_info(removal->session.id.text, "%s", removal->failed ? removal->error.text : "deleted");
+    removal->done(removal->data, removal->failed ? &removal->error : NULL);
+    removal_free(removal);
 }
 
 static void on_emptied(void *data, const struct command_result *result, const struct error *err)

@@ -62,10 +62,12 @@ void step_stop(struct run *run)
 void step_finish(struct run *run)
 {
     struct runs *runs = run->runs;
+    struct error err = ERROR_INIT;
 
     run->finished = true;
-    if (!run->session.cloned)
-        workspace_remove_empty(&run->layout);
+    /* What a broken clone left is removed with the session, or by its next run. */
+    if (!run->session.cloned && workspace_remove_empty(&run->layout, &err) < 0)
+        log_info(run->record.id.text, "kept: %s", err.text);
     log_info(run->record.id.text, "ended: %s, verdict %s",
              run_state_name((enum run_state)run->record.state), run->record.verdict);
     registry_release(run);

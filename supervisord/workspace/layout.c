@@ -98,10 +98,14 @@ void workspace_clear_caches(const struct workspace_layout *layout)
         closedir(dir);
 }
 
-void workspace_remove_empty(const struct workspace_layout *layout)
+int workspace_remove_empty(const struct workspace_layout *layout, struct error *err)
 {
-    rmdir(layout->workspace);
-    rmdir(layout->home);
-    rmdir(layout->caches);
-    rmdir(layout->session);
+    const char *const folders[] = { layout->workspace, layout->home, layout->caches,
+                                    layout->session };
+
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        if (rmdir(folders[i]) < 0 && errno != ENOENT)
+            return error_set(err, ERR_SYSTEM, errno, "remove folder %s", folders[i]);
+    }
+    return 0;
 }

@@ -37,9 +37,9 @@ int workspace_make_cache(const struct workspace_layout *layout, const char *name
 /* Removes what the kernel leaves in the work folders of caches, which only the supervisor's uid
  * may. No agent ever sees those. */
 void workspace_clear_caches(const struct workspace_layout *layout);
-/* Removes the folders if nothing is in them (they were emptied inside a sandbox); a folder that is
- * not empty stays and is no error. */
-void workspace_remove_empty(const struct workspace_layout *layout);
+/* Removes the folders, in which nothing may be left (they were emptied inside a sandbox). Those
+ * that are not there are no error; the first that can't be removed is named, and ends it. */
+int workspace_remove_empty(const struct workspace_layout *layout, struct error *err);
 
 /* Repository addresses
  * ------------------------------------------------------------------------------------------ */
