@@ -2,6 +2,10 @@
  * reached the agent is done again, what may have reached it is never sent twice. */
 #include "run/internal.h"
 
+#include <dirent.h>
+
+#include "common/str.h"
+
 #define LEFTOVER_WAIT_MS 10000
 
 struct found {
@@ -74,6 +78,43 @@ static void settle(struct run *run)
     recover_lost(run);
 }
 
+static bool has_owner(struct runs *runs, const char *session)
+{
+    LIST_EACH(&runs->live, link) {
+        const struct run *run = LIST_ENTRY(link, struct run, link);
+
+        if (run->record.state != RUN_QUEUED && str_equal(run->session.id.text, session))
+            return true;
+    }
+    return false;
+}
+
+/* Sandboxes of no run: one that removed a session, one that tried what holds here. The work that
+ * they were for died with its supervisor. */
+static void end_strays(struct runs *runs)
+{
+    AUTO_FREE
+    char *folder = mem_printf("%s/sandboxes", runs->options.runtime_dir);
+    const struct dirent *entry;
+    DIR *dir = opendir(folder);
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct error err = ERROR_INIT;
+
+        if (entry->d_name[0] == '.' || has_owner(runs, entry->d_name))
+            continue;
+        AUTO_FREE
+        char *runtime_dir = mem_printf("%s/%s", folder, entry->d_name);
+        if (sandbox_kill_leftover(runtime_dir, LEFTOVER_WAIT_MS, &err) < 0 ||
+            sandbox_runtime_remove(runtime_dir, &err) < 0)
+            log_error(entry->d_name, "its old sandbox can't be ended: %s", err.text);
+        else
+            log_info(entry->d_name, "its old sandbox is ended, it belonged to no run");
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
 int recover_all(struct runs *runs, struct error *err)
 {
     struct store_run_filter filter = { .limit = SIZE_MAX };
@@ -84,6 +125,7 @@ int recover_all(struct runs *runs, struct error *err)
             filter.states |= UINT64_C(1) << state;
     if (store_run_each(runs->store, &filter, add_found, &found, err) < 0)
         return error_wrap(err, "runs of the last supervisor");
+    end_strays(runs);
     LIST_EACH(&runs->live, link) {
         settle(LIST_ENTRY(link, struct run, link));
     }

@@ -1,6 +1,8 @@
 // Something of a run is killed at a random moment: the supervisor, init, the agent, bubblewrap, or two of them. What was
 // acknowledged is known for good, every state is final, true and reached soon, and nothing is left on the machine.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
 import { finalStates, killHard, long, pause, waitFor, withLab } from './lab.mjs';
 import { chance, checkNothingLeft, initsOf, killNow, logOf, programsOf, restart, toolsOf } from './living.mjs';
@@ -118,5 +120,109 @@ test('killed anywhere at any moment, no acknowledged run is lost and nothing is 
             assert.equal((await lab.ctlJson(['get', runId])).status, status);
         await waitFor('the ones that nobody was told of end as well', async () =>
             (await lab.ctlJson(['list', '--limit', '100'])).runs.every(one => finalStates.includes(one.status)), 30000, 200);
+        await checkNothingLeft(lab);
+    }));
+
+// The supervisor is killed in the midst of making a sandbox: as soon as FILE is seen below the folder of all sandboxes, of all
+// sessions or of the agent's work.
+const points = {
+    'the session has a folder': { below: 'sessions' },
+    'the session has a workspace': { below: 'sessions', file: 'workspace' },
+    'the sandbox has a runtime folder': { below: 'run/sandboxes' },
+    'the lock is there': { below: 'run/sandboxes', file: 'lock' },
+    'the control socket is there': { below: 'run/sandboxes', file: 'ctl.sock' },
+    'bubblewrap has told of init': { below: 'run/sandboxes', file: 'status', filled: true },
+    'the clone has begun': { below: 'sessions', file: 'workspace/sample/.git' },
+    'the clone has its branch': { below: 'sessions', file: 'workspace/sample/.git/HEAD' },
+    'the clone has its files': { below: 'sessions', file: 'workspace/sample/src/range.c' },
+};
+
+// Looks without a pause: events of the file system would come later than the moment itself.
+async function seen(lab, { below, file = '', filled }, known) {
+    const folder = path.join(lab.state, below);
+    const end = Date.now() + 20000;
+    while (Date.now() < end) {
+        const names = fs.existsSync(folder) ? fs.readdirSync(folder).filter(name => !known.has(name)) : [];
+        const found = names.map(name => fs.statSync(path.join(folder, name, file), { throwIfNoEntry: false })).find(Boolean);
+        if (found && (!filled || found.size > 0))
+            return true;
+        await new Promise(setImmediate);
+    }
+    return false;
+}
+
+test('killed at each step of the making of a sandbox, the run is done once', { timeout: 1200000 }, t =>
+    withLab({ model: false, agent: false }, async lab => {
+        const repository = await lab.repository('sample');
+        for (const [name, point] of Object.entries(points)) {
+            const folder = path.join(lab.state, point.below);
+            const known = new Set(fs.existsSync(folder) ? fs.readdirSync(folder) : []);
+            const pid = await lab.supervisorPid();
+            const mcp = await lab.connect();
+            const asked = mcp.tool('opencode_run_task', { agent: 'shell', repository,
+                task: 'echo once >>done.txt; wc -l <done.txt; git status --short' });
+            assert.ok(await seen(lab, point, known), name);
+            await killNow(pid);
+            const [answer] = await Promise.allSettled([asked]);
+            await restart(lab);
+            await mcp.kill();
+            if (answer.status === 'rejected') {
+                t.diagnostic(`${name}: nobody was told of the run`);
+                continue;
+            }
+            const view = await endOf(lab, answer.value.runId, 60000);
+            assert.equal(view.status, 'completed', `${name}: ${JSON.stringify(view)}`);
+            assert.equal(view.result.output.trim(), '1\n?? done.txt', name);
+            assert.equal(view.verdict, 'changed', `${name}: ${JSON.stringify(view.evidence)}`);
+            assert.equal(view.evidence.untracked, 1, name);
+            await logOf(lab, answer.value.runId);
+        }
+        await waitFor('the ones that nobody was told of end as well', async () =>
+            (await lab.ctlJson(['list', '--limit', '100'])).runs.every(one => finalStates.includes(one.status)), 60000, 200);
+        await checkNothingLeft(lab);
+    }));
+
+// A sandbox that lives but can't be taken up again is not left to itself.
+const spoils = {
+    'its init is stopped': lab => process.kill(initsOf(lab)[0].pid, 'SIGSTOP'),
+    'its control socket is gone': (lab, folder) => fs.unlinkSync(path.join(folder, 'ctl.sock')),
+};
+for (const [name, spoil] of Object.entries(spoils)) {
+    test(`a sandbox that can't be taken up is ended: ${name}`, { timeout: 300000 }, () =>
+        withLab({ model: false, agent: false }, async lab => {
+            const mcp = await lab.connect();
+            const { runId, sessionId } = await mcp.tool('opencode_run_task', { agent: 'shell', task: 'echo ready; exec sleep 600' });
+            await waitFor('it is at work', async () => (await logOf(lab, runId)).some(event => event.text === 'ready'), 60000, 50);
+            await mcp.close();
+            await killNow(await lab.supervisorPid());
+            await spoil(lab, path.join(lab.state, 'run', 'sandboxes', sessionId));
+            await restart(lab);
+            const view = await endOf(lab, runId, 60000);
+            assert.equal(view.status, 'interrupted', JSON.stringify(view));
+            assert.ok(view.result.error.message && view.result.error.hint, JSON.stringify(view));
+            await checkNothingLeft(lab);
+        }));
+}
+
+// The sandbox that removes a session's files belongs to no run.
+test('killed while a session is removed, it can be removed again', { timeout: 300000 }, () =>
+    withLab({ model: false, agent: false }, async lab => {
+        const mcp = await lab.connect();
+        const many = 'mkdir many && cd many && seq 5000 | xargs touch';
+        const { runId, sessionId } = await mcp.tool('opencode_run_task', { agent: 'shell', task: many });
+        assert.equal((await endOf(lab, runId, 60000)).status, 'completed');
+        await mcp.close();
+        const pid = await lab.supervisorPid();
+        const removal = lab.ctl(['rm', sessionId]);
+        assert.ok(await seen(lab, points['bubblewrap has told of init'], new Set()));
+        await waitFor('its sandbox works', () => initsOf(lab).length === 1, 10000, 1);
+        await killNow(pid);
+        assert.notEqual((await removal).code, 0, 'the removal can\'t have been reported as done');
+        await restart(lab);
+        await checkNothingLeft(lab);
+        const again = await lab.ctl(['rm', sessionId]);
+        assert.equal(again.code, 0, again.stderr);
+        assert.ok(!fs.existsSync(path.join(lab.state, 'sessions', sessionId)));
+        assert.deepEqual((await lab.ctlJson(['sessions'])).sessions ?? [], []);
         await checkNothingLeft(lab);
     }));
