@@ -57,6 +57,34 @@ static bool may_be_adopted(const struct run *run)
     return run->driver != NULL && run_state_has_sandbox((enum run_state)run->record.state);
 }
 
+static bool count_decision(void *data, const struct audit_record *audit)
+{
+    struct run_record *record = data;
+
+    if (audit->verdict == AUDIT_ALLOW)
+        record->usage.requests++;
+    else if (audit->verdict == AUDIT_DENY)
+        record->evidence.refused_requests++;
+    return true;
+}
+
+/* What was counted since the record was written last is only in the audit trail. */
+static void count_again(struct run *run)
+{
+    uint64_t requests = run->record.usage.requests;
+    uint64_t refused = run->record.evidence.refused_requests;
+    struct error err = ERROR_INIT;
+
+    run->record.usage.requests = 0;
+    run->record.evidence.refused_requests = 0;
+    if (store_audit_each(run->runs->store, &run->record.id, 0, SIZE_MAX, count_decision,
+                         &run->record, &err) == 0)
+        return;
+    run->record.usage.requests = requests;
+    run->record.evidence.refused_requests = refused;
+    log_warn(run->record.id.text, "its requests can't be counted again: %s", err.text);
+}
+
 static void settle(struct run *run)
 {
     uint64_t last = store_event_last(run->runs->store, &run->record.id);
@@ -64,6 +92,7 @@ static void settle(struct run *run)
 
     if (last > run->record.last_event)
         run->record.last_event = last;
+    count_again(run);
     if (may_be_adopted(run) && adopt_begin(run, &err) == 0)
         return;
     if (run->record.state != RUN_QUEUED &&

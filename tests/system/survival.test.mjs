@@ -144,6 +144,7 @@ for (const [when, hold] of Object.entries(flights)) {
             assert.deepEqual([...end.seen.agents], agents);
             assert.ok(end.requests.every(request => promptsIn(request) === 1));
             assert.equal(end.requests.length, 7, 'the one that died, and once more the same');
+            assert.equal(end.view.usage.requests, (await lab.ctlJson(['audit', one.runId])).records.length);
             await checkNothingLeft(lab);
         }));
 }

@@ -490,6 +490,43 @@ TEST(bad_requests_name_their_argument_and_leave_nothing)
 }
 
 /* A supervisor that goes away leaves the record as it was; the next one must tell the truth. */
+static void note_decision(struct rig *rig, const struct id *run, uint32_t verdict)
+{
+    struct audit_record audit;
+    struct error err = ERROR_INIT;
+
+    audit_record_init(&audit);
+    audit.run = *run;
+    audit.verdict = verdict;
+    CHECK_EQ(store_audit_append(rig->store, &audit, &err), 0);
+    audit_record_finish(&audit);
+}
+
+/* The trail is written sooner than the record that counts. */
+TEST(a_restart_counts_a_runs_requests_by_the_audit_trail)
+{
+    struct run_record run;
+    struct error err;
+    struct rig rig;
+
+    start(&rig, usual, ARRAY_LEN(usual));
+    CHECK_EQ(create(&rig, "hang", "", &run, &err), 0);
+    turn_until(&rig, &run, RUN_WORKING);
+    CHECK_EQ(run.usage.requests, 0u);
+    note_decision(&rig, &run.id, AUDIT_ALLOW);
+    note_decision(&rig, &run.id, AUDIT_ALLOW);
+    note_decision(&rig, &run.id, AUDIT_DENY);
+    note_decision(&rig, &run.id, AUDIT_ERROR);
+    close_rig(&rig);
+    fake_sandbox.live = 0;
+    open_rig(&rig);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.usage.requests, 2u);
+    CHECK_EQ(run.evidence.refused_requests, 1u);
+    run_record_finish(&run);
+    finish(&rig);
+}
+
 TEST(after_a_restart_early_runs_are_done_again_and_late_ones_are_interrupted)
 {
     struct run_record early, late;
