@@ -13,7 +13,7 @@ static void on_given_up(void *data)
     run->sandbox_closing = false;
     if (sandbox_runtime_remove(run->runtime_dir, &err) < 0)
         log_warn(run->record.id.text, "%s", err.text);
-    recover_lost(run);
+    recover_lost(run, NULL);
 }
 
 /* The sandbox is over: what can't be done again is lost. */
@@ -63,13 +63,21 @@ static void clear(struct run *run)
 static void resume_agent(struct run *run)
 {
     struct error err = ERROR_INIT;
+    AUTO_FREE
+    char *why = NULL;
 
     run->adopting = false;
     run->told = told_load(run->runs->store, &run->record.id);
     if (driver_resume(run, &err) == 0)
         return;
     log_warn(run->record.id.text, "its agent can't be taken up again: %s", err.text);
-    recover_lost(run);
+    if (anew[run->record.state] != NULL) {
+        run->adopting = true;
+        clear(run);
+        return;
+    }
+    why = mem_printf("its agent can't be taken up again: %s", err.text);
+    recover_lost(run, why);
 }
 
 static void go_on(struct run *run)

@@ -238,8 +238,9 @@ int adopt_begin(struct run *run, struct error *err);
 /* steps.c */
 void step_on_sandbox_end(void *data, const struct sandbox_end *end);
 
-/* recover.c: nothing of the run lives any more. */
-void recover_lost(struct run *run);
+/* recover.c: nothing of the run can be gone on with, for the reason WHY; NULL: its sandbox has
+ * ended. */
+void recover_lost(struct run *run, const char *why);
 int recover_all(struct runs *runs, struct error *err);
 
 #endif

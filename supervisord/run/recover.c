@@ -34,7 +34,7 @@ static bool add_found(void *data, const struct run_record *record)
     return true;
 }
 
-void recover_lost(struct run *run)
+void recover_lost(struct run *run, const char *why)
 {
     if (run_state_repeatable((enum run_state)run->record.state)) {
         run_apply(run, RUN_EV_LOST_EARLY);
@@ -46,7 +46,9 @@ void recover_lost(struct run *run)
     }
     if (run->record.outcome == RUN_OUTCOME_NONE)
         run_note_error(run, "interrupted",
-                       "its sandbox ended while no supervisor ran, in the midst of the work",
+                       why != NULL ? why
+                                   : "its sandbox ended while no supervisor ran, in the midst of "
+                                     "the work",
                        "its files are kept: continue the session with a new run", true);
     run_apply(run, RUN_EV_LOST);
 }
@@ -104,7 +106,7 @@ static void settle(struct run *run)
         run_fail(run, "agent_unknown", "this version doesn't know the run's agent", "", false);
         return;
     }
-    recover_lost(run);
+    recover_lost(run, NULL);
 }
 
 static bool has_owner(struct runs *runs, const char *session)
