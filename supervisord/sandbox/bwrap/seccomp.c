@@ -206,23 +206,38 @@ static int refuse_kinds(scmp_filter_ctx filter)
     return rc;
 }
 
-/* TCP and UDP, by name or as what goes without saying. Of SCTP and its like modules are loaded; an
- * answer that the protocol isn't there is one that programs are ready for. */
+/* An answer that the protocol isn't there is one that programs are ready for; to send pings they
+ * are rather not allowed. */
+static int refuse_protocol(scmp_filter_ctx filter, uint32_t family, uint32_t type,
+                           struct scmp_arg_cmp protocol)
+{
+    const struct scmp_arg_cmp all[] = { compare(0, SCMP_CMP_EQ, family),
+                                        is32(1, type, SOCKET_TYPE_MASK), protocol };
+    unsigned error = protocol.datum_a == IPPROTO_ICMP ? EPERM : EPROTONOSUPPORT;
+
+    return seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(error), SCMP_SYS(socket), 3, all);
+}
+
+/* TCP and UDP, by name or as what goes without saying. Of SCTP and its like modules are loaded. */
+static int refuse_protocols_of(scmp_filter_ctx filter, uint32_t family, uint32_t type)
+{
+    int rc = refuse_protocol(filter, family, type, compare(2, SCMP_CMP_GE, IPPROTO_UDP + 1));
+
+    for (uint32_t protocol = 1; rc == 0 && protocol < IPPROTO_UDP; protocol++) {
+        if (protocol != IPPROTO_TCP)
+            rc = refuse_protocol(filter, family, type, compare(2, SCMP_CMP_EQ, protocol));
+    }
+    return rc;
+}
+
 static int refuse_protocols(scmp_filter_ctx filter)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(internet); i++) {
-        for (uint32_t protocol = 1; rc == 0 && protocol <= IPPROTO_UDP + 1; protocol++) {
-            const struct scmp_arg_cmp one[] = {
-                compare(0, SCMP_CMP_EQ, internet[i]),
-                compare(2, protocol > IPPROTO_UDP ? SCMP_CMP_GE : SCMP_CMP_EQ, protocol)
-            };
-
-            if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
-                rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT),
-                                            SCMP_SYS(socket), 2, one);
-        }
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(internet); i++) {
+        rc = refuse_protocols_of(filter, internet[i], SOCK_STREAM);
+        if (rc == 0)
+            rc = refuse_protocols_of(filter, internet[i], SOCK_DGRAM);
     }
     return rc;
 }
