@@ -160,6 +160,9 @@ TEST(landlock_does_not_break_tools)
         "socket.create_connection(t.getsockname())'",
         "node: node -e 'require(\"fs\").writeFileSync(\"n\", \"x\"); "
         "require(\"child_process\").execFileSync(\"true\")'",
+        "npm: mkdir -p npm/pkg && cd npm/pkg && npm init -y >/dev/null && cd .. && npm init -y "
+        ">/dev/null && npm install --offline --no-audit --no-fund ./pkg && test -e "
+        "node_modules/pkg/package.json && npm pack ./pkg && tar xzf pkg-1.0.0.tgz",
         "script: test \"$(script -qec 'stty -a >/dev/null && echo tty' /dev/null | tr -d '\\r')\" "
         "= tty",
         "perl: perl -e 'fork or exit; wait; kill 0, $$ or die'",
