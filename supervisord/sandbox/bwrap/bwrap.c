@@ -142,6 +142,25 @@ static int cover_base(const struct staging *staging)
     return 0;
 }
 
+/* Where namespaces can't be had bubblewrap finds nothing at the overlays' places, and leaves it at
+ * the lower folders. */
+static int stage_as_user(const struct staging *staging)
+{
+    int error = overlay_try_namespaces(staging->base);
+
+    if (error) {
+        for (size_t i = 0; i < staging->overlay_count; i++) {
+            if (write(staging->report[1], &error, sizeof(error)) < 0)
+                return errno;
+        }
+        return 0;
+    }
+    error = overlay_enter_namespaces();
+    if (!error)
+        error = cover_base(staging);
+    return error ? error : hang_overlays(staging);
+}
+
 /* Between fork and exec. A mount can be cloned only in the namespace that it is in, so all are
  * before we leave ours. */
 static int stage(const struct staging *staging)
@@ -149,13 +168,12 @@ static int stage(const struct staging *staging)
     int mounts[SOURCES_MAX];
     int error;
 
-    if (staging->as_root && (clone_mounts(staging, mounts) < 0 || unshare(CLONE_NEWNS) < 0))
+    if (!staging->as_root)
+        return stage_as_user(staging);
+    if (clone_mounts(staging, mounts) < 0 || unshare(CLONE_NEWNS) < 0)
         return errno;
-    /* Where this is forbidden bubblewrap is as well, and says so with what to enable. */
-    if (!staging->as_root && overlay_enter_namespaces() != 0)
-        return 0;
     error = cover_base(staging);
-    if (!error && staging->as_root)
+    if (!error)
         error = hang_sources(staging, mounts);
     return error ? error : hang_overlays(staging);
 }
@@ -255,6 +273,7 @@ static int add_overlays(struct launch *launch, const struct sandbox_spec *spec, 
         staging->overlay_paths[i] = mem_printf("%s/overlay-%zu", staging->base, i);
         staging->overlay_count++;
         launch->plan.overlays[i] = staging->overlay_paths[i];
+        launch->plan.lowers[i] = staging->as_root ? NULL : spec->overlays[i].lower;
     }
     return 0;
 }

@@ -229,7 +229,9 @@ static int add_mounts(struct bwrap_args *args, const struct sandbox_spec *spec,
 
         if (check_target(spec, target, spec->mount_count, i, err) < 0)
             return -1;
-        add3(args, "--bind", plan->overlays[i], target);
+        if (plan->lowers[i])
+            add3(args, "--ro-bind", plan->lowers[i], target);
+        add3(args, plan->lowers[i] ? "--bind-try" : "--bind", plan->overlays[i], target);
     }
     return 0;
 }

@@ -35,8 +35,10 @@ struct bwrap_plan {
     size_t mask_count;
     char *init_source;                 /* where bubblewrap finds sandbox-init */
     char *sources[SANDBOX_MOUNTS_MAX]; /* and each of the spec's mounts */
-    const char
-        *overlays[SANDBOX_OVERLAYS_MAX]; /* and its overlays, which are mounted there; borrowed */
+    /* And its overlays, which are mounted there; with a lower folder beside it, that is shown to be
+     * read where nothing could be mounted. Borrowed. */
+    const char *overlays[SANDBOX_OVERLAYS_MAX];
+    const char *lowers[SANDBOX_OVERLAYS_MAX];
 };
 
 /* The files that are made from bytes: ours for /etc, then the spec's, which replace ours. The

@@ -101,6 +101,30 @@ int overlay_enter_namespaces(void)
     return 0;
 }
 
+static int try_mount(const char *at)
+{
+    int error = overlay_enter_namespaces();
+
+    if (!error && (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+                   mount("tmpfs", at, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k") < 0))
+        error = errno;
+    return error;
+}
+
+int overlay_try_namespaces(const char *at)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+    int status = 0;
+
+    if (pid == 0)
+        _exit(try_mount(at));
+    if (pid < 0)
+        return errno;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
+}
+
 /* A mount can be used only in the namespace that it is in, so what was opened before the child left
  * ours is of no use: the folder is opened once more, and must be the same. */
 static int open_same(const char *path, dev_t device, ino_t inode)

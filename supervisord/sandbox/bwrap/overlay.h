@@ -29,6 +29,9 @@ int overlay_prepare(struct overlay *out, const struct sandbox_overlay *paths, ui
 /* For an ordinary user: namespaces in which it may mount, its uid mapped to itself. 0 or an errno.
  */
 int overlay_enter_namespaces(void);
+/* Whether a mount at AT would be allowed there, found out in another process: some machines let one
+ * enter and do nothing then, and there is no way back. 0 or an errno. */
+int overlay_try_namespaces(const char *at);
 /* Makes the folder AT and mounts the overlay there; or, where the kernel doesn't allow one, the
  * lower folder read-only. Returns 0, or the errno of the last failure; *FALLEN_BACK gets why there
  * is no overlay, or 0. */

@@ -134,6 +134,12 @@ TEST(an_overlay_is_bound_from_where_it_was_mounted)
     spell(&spec, &text);
     CHECK_HAS(buf_text(&text), " --bind /stage/overlay /var/cache/x ");
     CHECK_HAS(buf_text(&text), " w/var/cache/x ");
+    buf_clear(&text);
+    plan.lowers[0] = "/lower";
+    spell(&spec, &text);
+    plan.lowers[0] = NULL;
+    CHECK_HAS(buf_text(&text),
+              " --ro-bind /lower /var/cache/x --bind-try /stage/overlay /var/cache/x ");
     sandbox_spec_finish(&spec);
 }
 
@@ -224,7 +230,7 @@ TEST(the_largest_spec_fits)
     for (size_t i = 0; i < SANDBOX_MOUNTS_MAX; i++)
         full.sources[i] = source;
     for (size_t i = 0; i < SANDBOX_OVERLAYS_MAX; i++)
-        full.overlays[i] = source;
+        full.overlays[i] = full.lowers[i] = source;
     for (; full.mask_count < BWRAP_MASKS_MAX; full.mask_count++)
         full.masks[full.mask_count] = "/proc/x";
     for (; full.root_link_count < BWRAP_ROOT_LINKS_MAX; full.root_link_count++)
