@@ -31,20 +31,12 @@ static char *cut_text(const char *text)
                        len > NOTE_TEXT_MAX ? str_utf8_cut(text, NOTE_TEXT_MAX) : len);
 }
 
-void events_note(struct run *run, enum run_note kind, const char *text, const char *data)
-{
-    events_note_as(run, kind, text, data, NULL);
-}
-
-void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
-                    const char *key)
+static void append(struct run *run, enum run_note kind, const char *text, const char *data,
+                   const char *key)
 {
     struct event_record note;
     struct error err = ERROR_INIT;
 
-    if (!limits_take_output(run,
-                            (text != NULL ? strlen(text) : 0) + (data != NULL ? strlen(data) : 0)))
-        return;
     event_record_init(&note);
     note.number = run->record.last_event + 1;
     note.time_ms = clock_wall_ms(run->runs->clock);
@@ -61,6 +53,25 @@ void events_note_as(struct run *run, enum run_note kind, const char *text, const
         log_warn(run->record.id.text, "event dropped: %s", err.text);
     }
     event_record_finish(&note);
+}
+
+void events_note(struct run *run, enum run_note kind, const char *text, const char *data)
+{
+    events_note_as(run, kind, text, data, NULL);
+}
+
+void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
+                    const char *key)
+{
+    size_t len = (text != NULL ? strlen(text) : 0) + (data != NULL ? strlen(data) : 0);
+
+    if (limits_take_output(run, len))
+        append(run, kind, text, data, key);
+}
+
+void events_note_limit(struct run *run, const char *text, const char *data)
+{
+    append(run, RUN_NOTE_LOG, text, data, NULL);
 }
 
 void events_wake(struct runs *runs, const struct id *run)

@@ -141,6 +141,8 @@ void events_note(struct run *run, enum run_note kind, const char *text, const ch
 /* With the agent's own name for what is told, or NULL. */
 void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
                     const char *key);
+/* What is said of the run's limits is kept also when its output is not. */
+void events_note_limit(struct run *run, const char *text, const char *data);
 void events_wake(struct runs *runs, const struct id *run);
 void events_pump(struct runs *runs);
 void events_drop_all(struct runs *runs); /* ends every subscription without a callback */

@@ -47,7 +47,7 @@ void limits_on_hit(void *data, enum sandbox_limit limit, uint64_t times)
     if (times <= run->limit_times[limit])
         return;
     run->limit_times[limit] = times;
-    events_note(run, RUN_NOTE_LOG, text, note);
+    events_note_limit(run, text, note);
 }
 
 /* The kernel's word may come a little later than the failure that it explains. */
@@ -177,7 +177,7 @@ void limits_end(struct run *run)
     text = mem_printf("%" PRIu64 " events of output were dropped", run->dropped_events);
     run->dropped_events = 0;
     run->output_bytes = 0;
-    events_note(run, RUN_NOTE_LOG, text, NULL);
+    events_note_limit(run, text, NULL);
 }
 
 /* Output --------------------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ bool limits_take_output(struct run *run, size_t len)
     text = mem_printf("the run has written more than limits.outputMiB, %" PRIu32
                       " MiB: what follows is dropped",
                       run->runs->options.output_mib);
-    events_note(run, RUN_NOTE_LOG, text, "{\"limit\":\"output\"}");
+    events_note_limit(run, text, "{\"limit\":\"output\"}");
     run->output_over = true;
     run->dropped_events++;
     events_tick_soon(run->runs, 0); /* it is ended from there, not from inside its agent's call */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { test } from 'node:test';
-import { finalStates, pause, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { alive, finalStates, pause, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 import { checkNothingLeft, logOf } from './living.mjs';
 
 const shell = { model: false, agent: false };
@@ -93,7 +93,8 @@ test('a flood of output ends its run, and the supervisor stays small', { timeout
     let over = false;
     const watching = (async () => {
         while (!over) {
-            most = Math.max(most, memory(pid));
+            if (alive(pid))
+                most = Math.max(most, memory(pid));
             await pause(20);
         }
     })();
