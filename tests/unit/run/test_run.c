@@ -26,6 +26,8 @@ struct rig {
     struct proxy *proxy;
     struct runs *runs;
     uint32_t concurrent;
+    uint32_t free_memory_mib;
+    uint32_t output_mib;
     unsigned ended;
     unsigned wanted;
     bool late;
@@ -72,6 +74,10 @@ static void open_rig(struct rig *rig)
         .host_uid_base = 2100000000,
         .host_uid_count = 100,
         .sandbox = { .backend = "bwrap", .bwrap = "bwrap", .init_path = "/nowhere" },
+        .limits = { .memory_bytes = 64 << 20, .processes = 40 },
+        .machine = { .free_memory_mib = rig->free_memory_mib },
+        .output_mib = rig->output_mib,
+        .disk_mib = 1 << 20,
     };
 
     CHECK_EQ(uv_loop_init(&rig->loop), 0);
@@ -273,6 +279,96 @@ TEST(a_failing_agent_fails_the_run_and_the_reason_is_kept)
     CHECK_STR(run.error.code, "command_failed");
     CHECK_STR(run.error.phase, "work");
     CHECK_STR(run.verdict, "incomplete");
+    run_record_finish(&run);
+    finish(&rig);
+}
+
+TEST(a_failure_by_a_limit_names_the_setting)
+{
+    struct run_record run;
+    struct error err;
+    struct rig rig;
+
+    start(&rig, usual, ARRAY_LEN(usual));
+    fake_sandbox.limit_times[SANDBOX_LIMIT_PROCESSES] = 3;
+    CHECK_EQ(create(&rig, "fail", "", &run, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.state, (uint32_t)RUN_FAILED);
+    CHECK_STR(run.error.code, "too_many_processes");
+    CHECK_HAS(run.error.message, "exited with code 3");
+    CHECK_HAS(run.error.message, "limits.processes is 40");
+    run_record_finish(&run);
+    fake_sandbox.limit_times[SANDBOX_LIMIT_MEMORY] = 1;
+    CHECK_EQ(create(&rig, "fail", "", &run, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_STR(run.error.code, "out_of_memory");
+    CHECK_HAS(run.error.hint, "limits.memoryMiB");
+    run_record_finish(&run);
+    CHECK_EQ(create(&rig, "echo hello", "", &run, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.state, (uint32_t)RUN_COMPLETED);
+    CHECK_STR(run.error.code, "");
+    run_record_finish(&run);
+    finish(&rig);
+}
+
+static bool count_events(void *data, const struct event_record *event)
+{
+    unsigned *count = data;
+
+    *count += strstr(event->text, "limits.freeMemoryMiB is") != NULL;
+    return true;
+}
+
+TEST(a_run_waits_for_the_machine_says_so_once_and_can_be_cancelled)
+{
+    struct run_record run;
+    struct error err;
+    struct rig rig;
+    unsigned told = 0;
+
+    memset(&rig, 0, sizeof(rig));
+    memset(&fake_sandbox, 0, sizeof(fake_sandbox));
+    rig.free_memory_mib = UINT32_MAX;
+    open_rig(&rig);
+    CHECK_EQ(create(&rig, "echo hello", "", &run, &err), 0);
+    for (int i = 0; i < 3; i++)
+        uv_run(&rig.loop, UV_RUN_ONCE);
+    turn_until(&rig, &run, RUN_QUEUED);
+    CHECK_EQ(run_cancel(rig.runs, &run.id, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.state, (uint32_t)RUN_CANCELLED);
+    CHECK_EQ(store_event_each(rig.store, &run.id, 0, 100, count_events, &told, &err), 0);
+    CHECK_EQ(told, 1);
+    CHECK_EQ(fake_sandbox.started, 0u);
+    run_record_finish(&run);
+    finish(&rig);
+}
+
+TEST(a_run_that_writes_too_much_is_ended)
+{
+    static char lines[32768];
+    const struct fake_answer flood[] = {
+        { "rev-parse", HEAD_LINE, 0, NULL, 0, false },
+        { "sh -c flood", lines, sizeof(lines), NULL, 0, true },
+    };
+    struct run_record run;
+    struct error err;
+    struct rig rig;
+
+    memset(lines, '\n', sizeof(lines));
+    memset(&rig, 0, sizeof(rig));
+    memset(&fake_sandbox, 0, sizeof(fake_sandbox));
+    fake_sandbox.answers = flood;
+    fake_sandbox.count = ARRAY_LEN(flood);
+    rig.output_mib = 1;
+    open_rig(&rig);
+    CHECK_EQ(create(&rig, "flood", "", &run, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.state, (uint32_t)RUN_FAILED);
+    CHECK_STR(run.error.code, "output_limit");
+    CHECK_HAS(run.error.message, "limits.outputMiB");
+    CHECK(run.last_event < 10000);
     run_record_finish(&run);
     finish(&rig);
 }
