@@ -403,6 +403,17 @@ void cgroup_kill(const struct cgroup *group)
     }
 }
 
+bool cgroup_kill_at_once(const struct cgroup *group)
+{
+    for (size_t i = 0; i < group->part_count; i++) {
+        const struct cgroup_part *part = &group->parts[i];
+
+        if (part->unified && cgroup_write(part->folder, "cgroup.kill", "1") == 0)
+            return true;
+    }
+    return false;
+}
+
 void cgroup_kill_leftover(const char *runtime_dir)
 {
     struct cgroup *group = cgroup_find(runtime_dir);

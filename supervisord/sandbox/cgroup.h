@@ -55,6 +55,8 @@ uint64_t cgroup_hits(const struct cgroup *group, enum cgroup_hit hit);
 void cgroup_leave_room(const struct cgroup *group);
 /* SIGKILL to every process in it. */
 void cgroup_kill(const struct cgroup *group);
+/* The same where the kernel does it in one write (version 2); else nothing, and false. */
+bool cgroup_kill_at_once(const struct cgroup *group);
 
 /* Kills what is in the group written down in RUNTIME_DIR and removes it, and its parents once they
  * are empty. 0 also when there is none. May wait some milliseconds. */

@@ -575,6 +575,8 @@ void sandbox_stop(struct sandbox *sandbox)
         settle(sandbox, &err);
     } else if (sandbox->state == STATE_READY) {
         kill_pidfd(sandbox->pidfd);
+        if (sandbox->group)
+            cgroup_kill_at_once(sandbox->group);
     }
 }
 

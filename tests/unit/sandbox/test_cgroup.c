@@ -109,6 +109,7 @@ TEST(limits_are_written_into_a_version_2_group)
     CHECK_EQ(cgroup_hits(group, CGROUP_HIT_MEMORY), 3);
     cgroup_kill(group);
     CHECK_HAS(get(fake.group, "cgroup.kill"), "1");
+    CHECK(cgroup_kill_at_once(group));
     cgroup_free(group);
     cgroup_host_free(host);
 }
