@@ -30,8 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Mounts ---------------------------------------------------------------------------------------
- */
+/* Mounts */
 
 static int try_mount(char **arguments)
 {
@@ -112,8 +111,7 @@ static int try_open_by_handle(char **arguments)
     return probe_error(open_by_handle_at(folder, &root.handle, O_RDONLY));
 }
 
-/* Namespaces ------------------------------------------------------------------------------------
- */
+/* Namespaces */
 
 static int try_unshare_user(char **arguments)
 {
@@ -180,8 +178,7 @@ static int try_setns(char **arguments)
     return first;
 }
 
-/* Large surfaces --------------------------------------------------------------------------------
- */
+/* Large surfaces */
 
 static int try_keyctl(char **arguments)
 {
@@ -242,8 +239,7 @@ static int try_fanotify(char **arguments)
         syscall(SYS_fanotify_init, FAN_CLASS_NOTIF | FAN_REPORT_FID, O_RDONLY | O_CLOEXEC));
 }
 
-/* The machine -----------------------------------------------------------------------------------
- */
+/* The machine */
 
 static int try_kexec_load(char **arguments)
 {
@@ -331,8 +327,7 @@ static int not_here(char **arguments)
 #define try_i386 not_here
 #endif
 
-/* Terminals -------------------------------------------------------------------------------------
- */
+/* Terminals */
 
 static int open_terminal(void)
 {
@@ -373,8 +368,7 @@ static int try_controlling_terminal(char **arguments)
     return probe_error(open("/dev/tty", O_RDWR));
 }
 
-/* What must work --------------------------------------------------------------------------------
- */
+/* What must work */
 
 static int try_memfd(char **arguments)
 {
