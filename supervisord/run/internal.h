@@ -81,7 +81,8 @@ struct runs {
     struct runs_options options; /* strings are ours */
     struct id_source run_ids;
     struct id_source session_ids;
-    struct list live; /* run::link, oldest first */
+    struct list live;     /* run::link, oldest first */
+    struct list removals; /* sessions that are being deleted: removal::link */
     struct list subscriptions;
     size_t open_runs; /* run structs whose memory is not yet gone */
     struct handles handles;
@@ -239,6 +240,9 @@ int adopt_begin(struct run *run, struct error *err);
 
 /* steps.c */
 void step_on_sandbox_end(void *data, const struct sandbox_end *end);
+
+/* session.c */
+bool session_being_deleted(struct runs *runs, const struct id *session);
 
 /* recover.c: nothing of the run can be gone on with, for the reason WHY; NULL: its sandbox has
  * ended. */

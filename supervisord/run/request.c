@@ -132,6 +132,11 @@ static int continue_session(struct runs *runs, const struct run_request *request
         return err->code == ERR_NOT_FOUND
                    ? not_found(err, "sessionId", "session", request->session_id)
                    : -1;
+    if (session_being_deleted(runs, &id)) {
+        error_argument(err, "sessionId", "this session is being deleted; start a new one");
+        err->code = ERR_CONFLICT;
+        return -1;
+    }
     if (request->repository[0] != '\0' && !str_equal(request->repository, session->repository)) {
         error_argument(err, "repository",
                        "this session works on `%s`; leave repository out, or start a new session",

@@ -179,6 +179,7 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     runs->clock = clock;
     copy_options(&runs->options, options);
     list_init(&runs->live);
+    list_init(&runs->removals);
     list_init(&runs->subscriptions);
     handles_init(&runs->handles, runs_free, runs);
     uv_timer_init(loop, &runs->tick);

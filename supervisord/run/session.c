@@ -3,11 +3,13 @@
 #include "run/internal.h"
 
 #include "common/paths.h"
+#include "common/str.h"
 
 #define CACHES "/caches" /* inside, for the removal only */
 
 struct removal {
     struct runs *runs;
+    struct list link; /* runs::removals */
     struct session_record session;
     struct workspace_layout layout;
     char *runtime_dir;
@@ -19,8 +21,20 @@ struct removal {
     void *data;
 };
 
+bool session_being_deleted(struct runs *runs, const struct id *session)
+{
+    LIST_EACH(&runs->removals, link) {
+        const struct removal *removal = LIST_ENTRY(link, struct removal, link);
+
+        if (str_equal(removal->session.id.text, session->text))
+            return true;
+    }
+    return false;
+}
+
 static void removal_free(struct removal *removal)
 {
+    list_remove(&removal->link);
     session_record_finish(&removal->session);
     workspace_layout_finish(&removal->layout);
     free(removal->runtime_dir);
@@ -150,9 +164,12 @@ int session_delete(struct runs *runs, const struct id *id,
     if (registry_find_session(runs, id, false) != NULL)
         return error_set(err, ERR_CONFLICT, 0,
                          "session %s has a run that hasn't ended; cancel it first", id->text);
+    if (session_being_deleted(runs, id))
+        return error_set(err, ERR_CONFLICT, 0, "session %s is being deleted already", id->text);
     removal = NEW(struct removal);
     session_record_init(&removal->session);
     removal->runs = runs;
+    list_append(&runs->removals, &removal->link);
     removal->done = done;
     removal->data = data;
     runs->open_runs++;

@@ -259,3 +259,20 @@ test('killed while a session is removed, it can be removed again', { timeout: 30
         assert.deepEqual((await lab.ctlJson(['sessions'])).sessions ?? [], []);
         await checkNothingLeft(lab);
     }));
+
+// A run that is acknowledged while its session goes would go with it.
+test('a session that is being removed takes no new run', { timeout: 300000 }, () =>
+    withLab({ model: false, agent: false }, async lab => {
+        const mcp = await lab.connect();
+        const { runId, sessionId } = await mcp.tool('opencode_run_task', { agent: 'shell', task: 'mkdir many && cd many && seq 5000 | xargs touch' });
+        assert.equal((await endOf(lab, runId, 60000)).status, 'completed');
+        const removal = lab.ctl(['rm', sessionId]);
+        await waitFor('its sandbox works', () => initsOf(lab).length === 1, 10000, 1);
+        const more = await mcp.call('opencode_run_task', { agent: 'shell', task: 'true', sessionId });
+        const again = await lab.ctl(['rm', sessionId]);
+        assert.equal((await removal).code, 0);
+        assert.equal(more.isError, true, JSON.stringify(more));
+        assert.match(more.content[0].text, /being deleted|not known/);
+        assert.match(again.stderr, /being deleted|not known/);
+        await checkNothingLeft(lab);
+    }));
