@@ -5,6 +5,8 @@
 #include "common/mem.h"
 
 #define EVERY_MS 2000
+/* What a session that was over the limit before may still take, so that a run can clean it up. */
+#define ROOM_BYTES (UINT64_C(64) << 20)
 #define REST_FACTOR 10 /* a walk is followed by this many times its own length of rest */
 
 struct usage_watch {
@@ -46,12 +48,19 @@ static bool look_at_disk(const struct usage_watch *watch, uint64_t *used, uint64
     return true;
 }
 
+static uint64_t limit_of(const struct usage_watch *watch)
+{
+    uint64_t limit = watch->options.limit_bytes;
+
+    return limit && watch->first_bytes >= limit ? watch->first_bytes + ROOM_BYTES : limit;
+}
+
 static void judge(struct usage_watch *watch)
 {
     uint64_t used;
     uint64_t left;
 
-    if (watch->options.limit_bytes && watch->usage.bytes > watch->options.limit_bytes) {
+    if (limit_of(watch) && watch->usage.bytes > limit_of(watch)) {
         watch->options.on_over(watch->options.data, watch->usage.bytes);
         return; /* it may be closed */
     }
@@ -90,13 +99,13 @@ static void after_walk(uv_work_t *work, int status)
 static bool wants_walk(const struct usage_watch *watch, uint64_t used, uint64_t left)
 {
     uint64_t growth = used > watch->disk_used ? used - watch->disk_used : 0;
+    uint64_t limit = limit_of(watch);
 
     if (watch->walking || uv_now(watch->loop) < watch->rest_until_ms)
         return false;
     if (!watch->known || left < watch->options.free_floor_bytes)
         return true;
-    return watch->options.limit_bytes && (growth > watch->options.limit_bytes ||
-                                          watch->usage.bytes > watch->options.limit_bytes - growth);
+    return limit && (growth > limit || watch->usage.bytes > limit - growth);
 }
 
 static void on_timer(uv_timer_t *timer)

@@ -19,7 +19,8 @@ struct usage_watch_options {
     uint64_t limit_bytes;      /* 0: none */
     uint64_t free_floor_bytes; /* 0: none */
     uint32_t every_ms;         /* 0: 2000 */
-    /* More than the limit. May come again. */
+    /* More than the limit; or, where it was over the limit from the start, 64 MiB more than then.
+     * May come again. */
     void (*on_over)(void *data, uint64_t bytes);
     /* The disk has less than the floor left. May come again. */
     void (*on_low)(void *data, uint64_t free_bytes);

@@ -250,6 +250,33 @@ TEST(a_watch_tells_when_the_limit_is_passed)
     CHECK_EQ(uv_loop_close(&loop), 0);
 }
 
+TEST(a_session_that_was_over_the_limit_has_room_to_be_cleaned_up)
+{
+    struct told told = { 0 };
+    struct usage_watch_options options = { .folder = tmp_subdir("top"),
+                                           .limit_bytes = 1 << 20,
+                                           .every_ms = 5,
+                                           .on_over = on_over,
+                                           .on_low = on_low,
+                                           .data = &told };
+    struct usage_watch *watch;
+    uv_loop_t loop;
+
+    fill(tmp_path("top/old"), 2 << 20);
+    uv_loop_init(&loop);
+    usage_watch_start(&watch, &loop, &options);
+    for (int i = 0; i < 20; i++)
+        uv_run(&loop, UV_RUN_ONCE);
+    CHECK_EQ(told.over, 0);
+    fill(tmp_path("top/new"), 66 << 20);
+    while (told.over == 0)
+        uv_run(&loop, UV_RUN_ONCE);
+    CHECK(told.over >= 68 << 20);
+    usage_watch_close(watch);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_EQ(uv_loop_close(&loop), 0);
+}
+
 TEST(a_watch_tells_when_the_disk_gets_full)
 {
     struct told told = { 0 };
