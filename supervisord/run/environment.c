@@ -2,7 +2,7 @@
 #include "run/internal.h"
 
 static const char *const base[] = {
-    "HOME=" SANDBOX_HOME, "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TERM=dumb",
+    ("HOME=" SANDBOX_HOME), "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TERM=dumb",
     "SHELL=/bin/bash",
 };
 

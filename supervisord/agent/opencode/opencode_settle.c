@@ -174,6 +174,17 @@ static void on_no_answer(struct opencode *opencode, const struct error *err)
         opencode_look_after(opencode, opencode->timing.again);
 }
 
+/* Nothing tells of the prompt, and the supervisor that was to send it is gone. What that one wrote
+ * may still be on its way. */
+static bool find_or_send(struct opencode *opencode)
+{
+    if (!opencode->prompt.unsent || opencode->prompt.stop != STOP_NO)
+        return false;
+    if (!look_again(opencode, SILENT_LOOKS_MAX))
+        opencode_prompt_send_again(opencode);
+    return true;
+}
+
 static void judge(struct opencode *opencode, const struct opencode_verdict *verdict)
 {
     const struct opencode_prompt *prompt = &opencode->prompt;
@@ -181,14 +192,9 @@ static void judge(struct opencode *opencode, const struct opencode_verdict *verd
 
     switch (verdict->kind) {
     case OPENCODE_VERDICT_MISSING:
-        if (prompt->unsent && prompt->stop == STOP_NO) {
-            /* What the last supervisor wrote may still be on its way. */
-            if (!look_again(opencode, SILENT_LOOKS_MAX))
-                opencode_prompt_send_again(opencode);
-            return;
-        }
-        /* fall through */
     case OPENCODE_VERDICT_SILENT:
+        if (verdict->kind == OPENCODE_VERDICT_MISSING && find_or_send(opencode))
+            return;
         if (prompt->taken && !explained && !(prompt->stop != STOP_NO && prompt->idle_last) &&
             look_again(opencode, SILENT_LOOKS_MAX))
             return;

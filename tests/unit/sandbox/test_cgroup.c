@@ -275,7 +275,6 @@ TEST(a_memory_bomb_is_killed_and_init_lives)
 
 TEST(a_fork_bomb_is_held_and_others_can_still_be_started)
 {
-    AUTO_BUF struct buf out = BUF_INIT(1 << 20);
     struct rig_process bomb;
     struct limit_rig one;
 

@@ -65,8 +65,8 @@ TEST(the_isolating_options_are_always_there)
         " --size 400 --perms 1777 --tmpfs /tmp ",
         " --ro-bind /stage/0 /run/sandbox-init ",
         " --proc /proc --ro-bind /dev/null /proc/keys ",
-        " -- /run/sandbox-init 100 200 300 r/usr r/etc r/proc r/run r/lib d/dev w/tmp w/dev/shm "
-        "w/workspace r/opt/agent r/run/config r/run/config/a ",
+        " -- /run/sandbox-init 100 200 300 r/usr r/etc r/proc r/run r/lib d/dev w/tmp w/dev/shm ",
+        " w/dev/shm w/workspace r/opt/agent r/run/config r/run/config/a ",
     };
     struct sandbox_spec spec;
     AUTO_BUF struct buf text = BUF_INIT(65536);
