@@ -118,6 +118,12 @@ static void fetch_failed(struct run *run, const struct command_result *result)
              "raise workspace.cloneMinutes, or check the connection to the git server", true);
         return;
     }
+    if (result->signal != 0) {
+        fail(run, "clone_failed",
+             mem_printf("repository: git was ended by signal %d", result->signal),
+             "try it again; for want of memory raise limits.memoryMiB", true);
+        return;
+    }
     fail(run, str_equal(reason, "disk_full") ? "disk_full" : "clone_failed",
          mem_printf("%s: %s (%s)", str_equal(reason, "branch_not_found") ? "branch" : "repository",
                     buf_text(&words), reason),

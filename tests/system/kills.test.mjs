@@ -11,14 +11,14 @@ const rounds = Number(process.env.ROUNDS ?? (long ? 200 : 25));
 const soonMs = 5000;
 const batchMax = 8; // lines that are read and not yet on disk; on a busy machine they gather
 
-// Who is killed, in this order, and how a run that was hit may end beside the end that its script has.
+// Who is killed, in this order (the agent may still be git, which makes the workspace), and how a run that was hit may end beside the end that its script has.
 const victims = [
     { name: 'supervisor', supervisor: true },
     { name: 'init', of: initsOf, ends: /sandbox|interrupt/i },
-    { name: 'agent', of: programsOf, ends: /signal 9|sandbox/i },
+    { name: 'agent', of: programsOf, ends: /signal 9|sandbox|git/i },
     { name: 'bubblewrap', of: toolsOf, ends: /sandbox|bwrap|bubblewrap/i },
     { name: 'supervisor and init', supervisor: true, of: initsOf, ends: /sandbox|interrupt/i },
-    { name: 'supervisor and agent', supervisor: true, of: programsOf, ends: /signal 9|sandbox|interrupt/i },
+    { name: 'supervisor and agent', supervisor: true, of: programsOf, ends: /signal 9|sandbox|git|interrupt/i },
     { name: 'supervisor and bubblewrap', supervisor: true, of: toolsOf, ends: /sandbox|bwrap|bubblewrap|interrupt/i },
 ];
 
