@@ -23,6 +23,7 @@
 #include "io/child.h"
 #include "sandbox/bwrap/bwrap_args.h"
 #include "sandbox/bwrap/seccomp.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/sandbox.h"
 
 #define BENCH_UID 2000000007u /* nobody's: whatever runs under it is ours */
@@ -32,6 +33,7 @@
 struct bench {
     uv_loop_t loop;
     struct sandbox_options options;
+    struct cgroup_host *cgroups;
     char *root;
     char *init_path; /* a copy below ROOT, where the sandbox's uid may look it up */
 };
@@ -131,8 +133,10 @@ static void bench_init(struct bench *bench)
         die(bench->root, NULL);
     bench->init_path = mem_printf("%s/sandbox-init", bench->root);
     copy_program(init, bench->init_path);
+    bench->cgroups = cgroup_host_find("", bench->root);
     bench->options = (struct sandbox_options){
         .backend = "bwrap",
+        .cgroups = bench->cgroups,
         .bwrap = "bwrap",
         .init_path = bench->init_path,
         .start_timeout_ms = 20000,
@@ -146,6 +150,7 @@ static void bench_finish(struct bench *bench)
     uv_run(&bench->loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&bench->loop) != 0)
         die("a handle is left open", NULL);
+    cgroup_host_free(bench->cgroups);
     unlink(bench->init_path);
     rmdir(bench->root);
     free(bench->init_path);
@@ -169,7 +174,9 @@ static void describe(struct sandbox_spec *spec, const struct bench *bench, unsig
     make_folder(spec->runtime_dir, 0700);
     spec->host_uid = bench_uid();
     spec->hostname = mem_strdup("sandbox");
-    spec->limits = (struct sandbox_limits){ .processes = 512, .open_files = 4096 };
+    spec->limits = (struct sandbox_limits){
+        .memory_bytes = UINT64_C(4) << 30, .processes = 512, .cpu_weight = 100, .open_files = 4096
+    };
     sandbox_spec_add_mount(spec, workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, home, SANDBOX_HOME, SANDBOX_READ_WRITE);
     sandbox_spec_add_frozen_dir(spec, "/opt/agent");
@@ -405,13 +412,14 @@ static void turns(struct bench *bench, unsigned count)
         struct box *box = NEW(struct box);
         uint64_t answer_us;
         uint64_t quiet_us;
+        uint64_t asked_ns;
 
         box->bench = bench;
         describe(&box->spec, bench, i + 1);
         answer_us = bare_run(&answer, bench, true);
         box_start(box);
         quiet_us = bare_run(&quiet, bench, false);
-        uint64_t asked_ns = uv_hrtime();
+        asked_ns = uv_hrtime();
         box_stop(box);
         printf("{\"turn\":%u,\"startUs\":%" PRIu64 ",\"stopUs\":%" PRIu64
                ",\"bareAnswerUs\":%" PRIu64 ",\"bareTrueUs\":%" PRIu64 "}\n",

@@ -29,9 +29,19 @@ async function begin(lab, repository) {
     return { mcp, from, watching, runId, sessionId };
 }
 
+// A client whose connection died with the supervisor is told so, once, and calls again.
+async function patient(call) {
+    try {
+        return await call();
+    } catch (error) {
+        assert.match(error.message, /Call again/);
+        return call();
+    }
+}
+
 // Waits for the end and takes together what the run has become.
 async function finish(lab, { mcp, from, watching, runId }) {
-    const view = await mcp.result(runId, { timeoutMs: 240000 });
+    const view = await patient(() => mcp.result(runId, { timeoutMs: 240000 }));
     await watching.stop();
     const events = await logOf(lab, runId);
     const { diff } = await lab.ctlJson(['diff', runId]);
@@ -226,7 +236,7 @@ test('another version takes over from one that was stopped', { timeout: 600000 }
     await restart(lab);
     await waitFor('the run is taken up', async () => (await lab.exec(runId, ['touch', '/tmp/release'])).code === 0, 30000, 100);
     assert.deepEqual(living(lab), before);
-    const view = await mcp.result(runId);
+    const view = await patient(() => mcp.result(runId));
     assert.equal(view.status, 'completed', JSON.stringify(view));
     assert.equal(view.evidence.untracked, 1);
     await logOf(lab, runId);
@@ -243,7 +253,7 @@ test('killed several times in one run', { timeout: 600000 }, () => withLab({}, a
     }
     await waitFor('the run is taken up', async () => (await lab.exec(runId, ['touch', '/tmp/release'])).code === 0, 30000, 100);
     assert.deepEqual(living(lab), before);
-    const view = await mcp.result(runId);
+    const view = await patient(() => mcp.result(runId));
     assert.equal(view.status, 'completed', JSON.stringify(view));
     const words = told(await logOf(lab, runId));
     assert.equal(new Set(words).size, words.length, `something is told twice: ${words.join('; ')}`);
@@ -256,11 +266,11 @@ test('a question is answered after the supervisor was killed', { timeout: 600000
     const before = living(lab);
     await killNow(await lab.supervisorPid());
     await restart(lab);
-    const again = await mcp.result(runId, { done: view => view.status === 'waiting' && view.request, timeoutMs: 30000 });
+    const again = await patient(() => mcp.result(runId, { done: view => view.status === 'waiting' && view.request, timeoutMs: 30000 }));
     assert.equal(again.request.requestId, open.request.requestId);
     assert.match(JSON.stringify(again), /Which licence/);
     await waitFor('the answer is taken', async () => (await lab.ctl(['answer', runId, open.request.requestId, 'MIT'])).code === 0, 30000, 200);
-    const view = await mcp.result(runId);
+    const view = await patient(() => mcp.result(runId));
     assert.equal(view.status, 'completed', JSON.stringify(view));
     assert.deepEqual(living(lab).filter(name => !before.includes(name)), []);
     assert.match(lab.upstream.requests.at(-1).body, /MIT/);
@@ -271,8 +281,8 @@ test('a run is cancelled after the supervisor was killed', { timeout: 600000 }, 
     await killNow(await lab.supervisorPid());
     await restart(lab);
     // At once: it may not even be taken up yet.
-    await mcp.tool('opencode_cancel_run', { runId });
-    const view = await mcp.result(runId, { timeoutMs: 60000 });
+    await patient(() => mcp.tool('opencode_cancel_run', { runId }));
+    const view = await patient(() => mcp.result(runId, { timeoutMs: 60000 }));
     assert.equal(view.status, 'cancelled', JSON.stringify(view));
     assert.match((await lab.ctlJson(['diff', runId])).diff, /held\.txt/);
     await checkNothingLeft(lab);
