@@ -132,6 +132,10 @@ function* foldersBelow(folder, depth) {
     }
 }
 
+export function cgroupsOf(ids) {
+    return [...foldersBelow('/sys/fs/cgroup', 8)].filter(folder => ids.some(id => path.basename(folder).includes(id)));
+}
+
 function leftovers(lab, ids) {
     const found = [];
     const folder = path.join(lab.state, 'run', 'sandboxes');
@@ -141,9 +145,7 @@ function leftovers(lab, ids) {
         if (!['supervisor.sock', 'supervisor.lock', 'sandboxes'].includes(name))
             found.push(`${name} in the runtime folder`);
     found.push(...initsOf(lab).map(one => `sandbox ${one.name}`));
-    for (const cgroup of foldersBelow('/sys/fs/cgroup', 8))
-        if (ids.some(id => path.basename(cgroup).includes(id)))
-            found.push(`cgroup ${cgroup}`);
+    found.push(...cgroupsOf(ids).map(folder => `cgroup ${folder}`));
     for (const pid of processIds())
         if (read(`/proc/${pid}/mountinfo`).includes(lab.id))
             found.push(`mounts in process ${pid} ${argumentsOf(pid).join(' ')}`);
