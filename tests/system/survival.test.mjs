@@ -295,7 +295,11 @@ async function powerOff(lab, runId) {
         killHard(one.pid);
     await waitFor('all of it is dead', () => sandboxedProcessesOf(lab.id).length === 0, 10000);
     await run('find', [path.join(lab.state, 'run'), '-mindepth', '1', '-delete']);
-    cgroupsOf([runId]).forEach(folder => fs.rmdirSync(folder));
+    // A group is busy until the last of its dead is reaped.
+    await waitFor('its control groups can be removed', async () => {
+        await run('rmdir', cgroupsOf([runId]));
+        return cgroupsOf([runId]).length === 0;
+    }, 10000);
 }
 
 test('after a reboot a run is interrupted, and its session goes on with its files', { timeout: 600000 }, () => withLab({}, async lab => {
