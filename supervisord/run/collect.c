@@ -232,6 +232,7 @@ void step_collect(struct run *run)
     if (run->collect != NULL || run->adopting)
         return;
     uv_timer_stop(&run->watch);
+    limits_look(run);
     run->collect = NEW(struct collect);
     run->collect->folder = run_directory(run);
     if (run->sandbox == NULL || run->sandbox_over || run->record.evidence.base_commit[0] == '\0') {

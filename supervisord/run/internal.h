@@ -163,6 +163,9 @@ void admission_time_out(struct run *run);
 void limits_on_hit(void *data, enum sandbox_limit limit, uint64_t times); /* for sandbox_start */
 /* When a limit may be behind the failure: notes an error that names it, and is true. */
 bool limits_explain(struct run *run, const char *code, const char *message);
+/* Asks what the limits did: notes what is new, and gets room for the commands that take evidence.
+ */
+void limits_look(struct run *run);
 void limits_watch(struct run *run); /* of the disk, from the sandbox's start; safe to repeat */
 void limits_end(struct run *run);
 /* Whether an event of LEN bytes is still to be kept. */

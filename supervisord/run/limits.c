@@ -50,8 +50,9 @@ void limits_on_hit(void *data, enum sandbox_limit limit, uint64_t times)
     events_note_limit(run, text, note);
 }
 
-/* The kernel's word may come a little later than the failure that it explains. */
-static void look_again(struct run *run)
+/* The kernel's word may come a little later than the failure that it explains, and of some limits
+ * it says nothing unless it is asked. */
+void limits_look(struct run *run)
 {
     if (run->sandbox == NULL)
         return;
@@ -78,7 +79,7 @@ bool limits_explain(struct run *run, const char *code, const char *message)
 {
     if (!may_be_limit(code))
         return false;
-    look_again(run);
+    limits_look(run);
     for (int limit = 0; limit < RUN_LIMITS; limit++) {
         const struct limit_words *word = &words[limit];
         AUTO_FREE

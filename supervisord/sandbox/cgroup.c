@@ -333,15 +333,6 @@ bool cgroup_events_by_eventfd(const struct cgroup *group, enum cgroup_hit hit)
     return part && hit == CGROUP_HIT_MEMORY && !part->unified;
 }
 
-bool cgroup_tells_all(const struct cgroup *group)
-{
-    for (size_t i = 0; i < group->part_count; i++) {
-        if (!group->parts[i].unified)
-            return false;
-    }
-    return true;
-}
-
 void cgroup_leave_room(const struct cgroup *group)
 {
     const struct cgroup_part *part = part_for(group, CGROUP_TREE_PIDS);

@@ -64,8 +64,6 @@ int cgroup_remove(const char *runtime_dir, struct error *err);
 /* The same kill without the removal. */
 void cgroup_kill_leftover(const char *runtime_dir);
 
-/* Version 2 tells of each change; of version 1 counts must be read. */
-bool cgroup_tells_all(const struct cgroup *group);
 /* For cgroup_watch.c: the files that change when a limit is held; NULL without. On the heap. */
 char *cgroup_events_file(const struct cgroup *group, enum cgroup_hit hit);
 /* True when that file is told about by cgroup.event_control, which lies beside it. */

@@ -15,8 +15,6 @@
 #define TELL_EVERY_MS 500
 /* Version 1 announces the want of memory before it kills. */
 #define FIRST_LOOK_MS 50
-/* Version 1 does not tell of processes that it refused: the count is read now and then. */
-#define ASK_EVERY_MS 2000
 #define RECENT_MS 3000
 
 struct source {
@@ -37,7 +35,6 @@ struct cgroup_watch {
     uint64_t seen[CGROUP_HIT_COUNT];
     uint64_t killed_ms; /* when the count of kills was last seen to grow; 0 never */
     uint64_t quiet_until_ms;
-    bool asks; /* the kernel does not tell of every hit */
     void (*done)(void *data);
     void *done_data;
 };
@@ -70,6 +67,21 @@ static uint64_t read_count(struct cgroup_watch *watch, enum cgroup_hit hit)
     return now;
 }
 
+static void leave_room(const struct cgroup_watch *watch, enum cgroup_hit hit)
+{
+    if (hit == CGROUP_HIT_PROCESSES)
+        cgroup_leave_room(watch->group);
+}
+
+uint64_t cgroup_watch_look(struct cgroup_watch *watch, enum cgroup_hit hit)
+{
+    uint64_t times = read_count(watch, hit);
+
+    if (times > 0)
+        leave_room(watch, hit);
+    return times;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct cgroup_watch *watch = timer->data;
@@ -82,8 +94,7 @@ static void on_timer(uv_timer_t *timer)
             continue;
         grown = true;
         watch->seen[hit] = now;
-        if (hit == CGROUP_HIT_PROCESSES)
-            cgroup_leave_room(watch->group);
+        leave_room(watch, (enum cgroup_hit)hit);
         watch->on_hit(watch->data, (enum cgroup_hit)hit, now);
     }
     if (watch->handles.closing)
@@ -91,8 +102,6 @@ static void on_timer(uv_timer_t *timer)
     if (grown) {
         watch->quiet_until_ms = uv_now(watch->loop) + TELL_EVERY_MS;
         look_in(watch, TELL_EVERY_MS);
-    } else if (watch->asks) {
-        look_in(watch, ASK_EVERY_MS);
     }
 }
 
@@ -179,7 +188,6 @@ void cgroup_watch_start(struct cgroup_watch **out, uv_loop_t *loop, const struct
     BUG_ON(uv_timer_init(loop, &watch->timer) != 0);
     handles_add(&watch->handles, (uv_handle_t *)&watch->timer, watch);
     open_sources(watch);
-    watch->asks = !watch->changes.open || !cgroup_tells_all(group);
     look_in(watch, 0);
     *out = watch;
 }

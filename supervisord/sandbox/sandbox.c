@@ -626,8 +626,10 @@ int64_t sandbox_init_pid(const struct sandbox *sandbox)
 
 uint64_t sandbox_limit_times(const struct sandbox *sandbox, enum sandbox_limit limit)
 {
-    return cgroup_hits(sandbox->group,
-                       limit == SANDBOX_LIMIT_MEMORY ? CGROUP_HIT_MEMORY : CGROUP_HIT_PROCESSES);
+    if (!sandbox->watch || sandbox->closing)
+        return 0;
+    return cgroup_watch_look(sandbox->watch, limit == SANDBOX_LIMIT_MEMORY ? CGROUP_HIT_MEMORY
+                                                                           : CGROUP_HIT_PROCESSES);
 }
 
 uint32_t sandbox_layers(const struct sandbox *sandbox)
