@@ -176,6 +176,32 @@ int tool_run_cancel_read(const struct json_value *arguments, struct tool_request
     return write_params(out, run_id_fields, &params, err);
 }
 
+int tool_run_send_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err)
+{
+    struct run_send_params params = { .message = NULL };
+
+    if (json_read(arguments, run_send_fields, JSON_LENIENT, &params, err) < 0)
+        return -1;
+    if (!params.runId && !params.sessionId)
+        return error_argument(err, "runId", "is required, or sessionId");
+    if (str_blank(params.message))
+        return error_argument(err, "message", "must say what to do; it is blank");
+    if (params.runId)
+        params.sessionId = NULL;
+    return write_params(out, run_send_fields, &params, err);
+}
+
+int tool_run_answer_read(const struct json_value *arguments, struct tool_request *out,
+                         struct error *err)
+{
+    struct run_answer_params params = { .runId = NULL };
+
+    if (json_read(arguments, run_answer_fields, JSON_LENIENT, &params, err) < 0)
+        return -1;
+    return write_params(out, run_answer_fields, &params, err);
+}
+
 int tool_run_diff_read(const struct json_value *arguments, struct tool_request *out,
                        struct error *err)
 {
@@ -287,6 +313,20 @@ void tool_run_task_render(const struct json_value *reply, size_t max, struct buf
     say(out, "sessionId", text_of(reply, "sessionId"));
     say(out, "status", text_of(reply, "status"));
     say(out, "webUiUrl", text_of(reply, "webUiUrl"));
+}
+
+void tool_run_send_render(const struct json_value *reply, size_t max, struct buf *out)
+{
+    say(out, "action", text_of(reply, "action"));
+    tool_run_task_render(reply, max, out);
+}
+
+void tool_run_answer_render(const struct json_value *reply, size_t max, struct buf *out)
+{
+    (void)max;
+    buf_append_str(out, "The agent has the answer and goes on. Call opencode_get_result again.\n");
+    say(out, "runId", text_of(reply, "runId"));
+    say(out, "requestId", text_of(reply, "requestId"));
 }
 
 static void say_failure(struct buf *out, const struct json_value *error)

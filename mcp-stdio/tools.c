@@ -28,6 +28,25 @@ static const struct tool_output task_output[] = {
     { NULL, NULL, JSON_OPTIONAL, NULL },
 };
 
+static const struct tool_output send_output[] = {
+    { "action", "string", JSON_REQUIRED,
+      "What was done: follow_up (its run starts now) or queued (it starts when the session's other "
+      "runs have ended)." },
+    { "runId", "string", JSON_REQUIRED,
+      "Id of the run that does it: pass it to opencode_get_result." },
+    { "sessionId", "string", JSON_REQUIRED, "Id of the session." },
+    { "status", "string", JSON_REQUIRED, STATUS_HELP },
+    { "webUiUrl", "string", JSON_OPTIONAL, "Where a person can watch the run." },
+    { "message", "string", JSON_OPTIONAL, "What happens now and what to call next." },
+    { NULL, NULL, JSON_OPTIONAL, NULL },
+};
+
+static const struct tool_output answer_output[] = {
+    { "runId", "string", JSON_REQUIRED, "Id of the run, which goes on now." },
+    { "requestId", "string", JSON_REQUIRED, "Id of the request that was answered." },
+    { NULL, NULL, JSON_OPTIONAL, NULL },
+};
+
 static const struct tool_output run_output[] = {
     { "runId", "string", JSON_REQUIRED, "Id of the run." },
     { "sessionId", "string", JSON_OPTIONAL, "Id of its session." },
@@ -154,6 +173,38 @@ static const struct tool tools[] = {
         .answer_ms = 40000,
         .read = tool_run_cancel_read,
         .render = tool_run_result_render,
+    },
+    {
+        .name = "opencode_send_message",
+        .title = "Message to a coding session",
+        .description =
+            "Gives the agent of a session its next task, with all that it knows from before: by "
+            "runId of any of the session's runs, or by sessionId. It becomes a run of its own: at "
+            "once when the session is idle, else behind the runs that have not ended, in order. It "
+            "does not interrupt what is running: for that, opencode_cancel_run first.",
+        .hints = 0,
+        .params = run_send_fields,
+        .output = send_output,
+        .method = METHOD_RUN_SEND,
+        .answer_ms = 10000,
+        .read = tool_run_send_read,
+        .render = tool_run_send_render,
+    },
+    {
+        .name = "opencode_answer",
+        .title = "Answer to a coding agent",
+        .description =
+            "Answers the question or permission request of a run whose status is waiting; "
+            "opencode_get_result shows it as `request`, with its requestId and options. A question "
+            "takes one of the options or free text, a permission request once, always or reject. "
+            "Ask the user when it isn't yours to decide.",
+        .hints = 0,
+        .params = run_answer_fields,
+        .output = answer_output,
+        .method = METHOD_RUN_ANSWER,
+        .answer_ms = 10000,
+        .read = tool_run_answer_read,
+        .render = tool_run_answer_render,
     },
     {
         .name = "opencode_get_diff",

@@ -71,6 +71,10 @@ int tool_run_list_read(const struct json_value *arguments, struct tool_request *
                        struct error *err);
 int tool_run_cancel_read(const struct json_value *arguments, struct tool_request *out,
                          struct error *err);
+int tool_run_send_read(const struct json_value *arguments, struct tool_request *out,
+                       struct error *err);
+int tool_run_answer_read(const struct json_value *arguments, struct tool_request *out,
+                         struct error *err);
 int tool_run_diff_read(const struct json_value *arguments, struct tool_request *out,
                        struct error *err);
 int tool_run_log_read(const struct json_value *arguments, struct tool_request *out,
@@ -79,6 +83,8 @@ int tool_run_log_read(const struct json_value *arguments, struct tool_request *o
 void tool_run_task_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_result_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_list_render(const struct json_value *reply, size_t max, struct buf *out);
+void tool_run_send_render(const struct json_value *reply, size_t max, struct buf *out);
+void tool_run_answer_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out);
 

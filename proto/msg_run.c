@@ -135,7 +135,7 @@ const struct json_field run_exec_fields[] = {
 
 const struct json_field run_send_fields[] = {
     JSON_STRING_FIELD(struct run_send_params, runId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
-                      "The run to steer. Give this or sessionId."),
+                      "A run of the session to send the message to. Give this or sessionId."),
     JSON_STRING_FIELD(struct run_send_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "The session to send the message to. Give this or runId."),
     JSON_STRING_FIELD(struct run_send_params, message, JSON_REQUIRED, 1, RUN_TASK_MAX,
@@ -163,6 +163,7 @@ static void write_status(struct json_writer *writer, int status)
 void run_create_result_write(struct json_writer *writer, const struct run_create_result *result)
 {
     json_write_object(writer);
+    json_member_string_opt(writer, "action", result->action);
     json_member_string(writer, "runId", result->runId);
     json_member_string(writer, "sessionId", result->sessionId);
     write_status(writer, result->status);

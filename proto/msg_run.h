@@ -41,6 +41,7 @@ struct run_create_params {
 extern const struct json_field run_create_fields[];
 
 struct run_create_result {
+    const char *action; /* run.send: "follow_up" or "queued"; NULL elsewhere */
     const char *runId;
     const char *sessionId;
     int status;
@@ -175,7 +176,8 @@ extern const struct json_field run_exec_fields[];
 /* Reply {"started":true}; events {"stream":"stdout|stderr","data":"…"}; end {"exitCode":N} or
  * {"signal":N}. */
 
-/* run.send (a message to a session or run) and run.answer. */
+/* run.send (a message to a session or run) and run.answer. The result of run.send is that of
+ * run.create, with what was made of the message. */
 struct run_send_params {
     const char *runId;
     const char *sessionId;

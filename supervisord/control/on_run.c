@@ -69,7 +69,8 @@ static const char *or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
-static void reply_created(struct request *request, const struct run_record *run)
+/* ACTION: what run.send made of a message, else NULL. */
+static void reply_created(struct request *request, const struct run_record *run, const char *action)
 {
     AUTO_BUF struct buf body = BUF_INIT(64u << 10);
     AUTO_BUF struct buf web = BUF_INIT(4096);
@@ -80,7 +81,8 @@ static void reply_created(struct request *request, const struct run_record *run)
 
     run_context(request->control, run, &web, &context);
     view_created_message(&message, run, &context);
-    result = (struct run_create_result){ .runId = run->id.text,
+    result = (struct run_create_result){ .action = action,
+                                         .runId = run->id.text,
                                          .sessionId = run->session.text,
                                          .status = run_status_of(run),
                                          .webUiUrl = context.web_url,
@@ -115,7 +117,7 @@ void on_run_create(struct request *request)
     if (run_create(request->control->runs, &wanted, &run, &err) < 0)
         request_fail(request, &err);
     else
-        reply_created(request, &run);
+        reply_created(request, &run, NULL);
     run_record_finish(&run);
 }
 
@@ -241,14 +243,66 @@ void on_run_answer(struct request *request)
     request_reply(request, &body);
 }
 
+/* The session's newest run: the next one has its agent and its model. */
+static int load_last_run(struct control *control, const struct run_send_params *params,
+                         struct run_record *run, struct error *err)
+{
+    struct session_record session;
+    struct id id;
+    int rc;
+
+    if (params->sessionId == NULL && params->runId == NULL)
+        return error_argument(err, "runId", "or sessionId is required");
+    if (params->sessionId != NULL) {
+        if (session_id_parse(params->sessionId, &id, err) < 0)
+            return -1;
+    } else {
+        if (run_load_by_text(control, params->runId, run, err) < 0)
+            return -1;
+        id = run->session;
+    }
+    session_record_init(&session);
+    rc = store_session_load(control->store, &id, &session, err);
+    if (rc == 0)
+        rc = run_load(control->runs, &session.last_run, run, err);
+    session_record_finish(&session);
+    return rc;
+}
+
+/* A message is a task for the session's agent: its next run, behind those that have not ended. */
 void on_run_send(struct request *request)
 {
+    struct control *control = request->control;
     struct run_send_params params = { 0 };
     struct error err = ERROR_INIT;
+    struct run_record last;
+    struct run_record run;
 
     if (request_read(request, run_send_fields, &params) < 0)
         return;
-    error_set(&err, ERR_UNAVAILABLE, 0,
-              "steering a run comes with a later version; start a follow-up run with sessionId");
-    request_fail(request, &err);
+    run_record_init(&last);
+    run_record_init(&run);
+    if (load_last_run(control, &params, &last, &err) < 0) {
+        request_fail(request, &err);
+    } else {
+        struct run_request wanted = { .task = params.message,
+                                      .repository = "",
+                                      .branch = "",
+                                      .session_id = last.session.text,
+                                      .model = last.model,
+                                      .title = "",
+                                      .agent = last.agent,
+                                      .timeout_minutes = (uint32_t)(last.timeout_ms / 60000),
+                                      .idempotency_key = "",
+                                      .local_caller = request->is_local_person };
+        const char *action =
+            run_session_busy(control->runs, &last.session) ? "queued" : "follow_up";
+
+        if (run_create(control->runs, &wanted, &run, &err) < 0)
+            request_fail(request, &err);
+        else
+            reply_created(request, &run, action);
+    }
+    run_record_finish(&last);
+    run_record_finish(&run);
 }

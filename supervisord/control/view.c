@@ -125,8 +125,8 @@ static void say_waiting(struct buf *out, const struct run_record *run,
 
     if (request == NULL || json_parse(&doc, request, strlen(request), FRAME_JSON_MAX, &err) < 0) {
         buf_printf(out,
-                   "waiting for an answer; the newest events hold the question. A person answers "
-                   "with: sandboxctl answer %s REQUEST ANSWER",
+                   "waiting for an answer; the newest events hold the question. Answer with "
+                   "opencode_answer, or a person with: sandboxctl answer %s REQUEST ANSWER",
                    run->id.text);
         return;
     }
@@ -139,8 +139,10 @@ static void say_waiting(struct buf *out, const struct run_record *run,
         buf_append_str(out, ": ");
         view_excerpt(out, text, MESSAGE_PART_MAX);
     }
-    buf_printf(out, ". A person answers with: sandboxctl answer %s %s ANSWER", run->id.text,
-               id != NULL ? id : "REQUEST");
+    buf_printf(out,
+               ". Answer with opencode_answer, or a person with: sandboxctl answer %s %s "
+               "ANSWER",
+               run->id.text, id != NULL ? id : "REQUEST");
 }
 
 static void say_changes(struct buf *out, const struct run_evidence_record *evidence)

@@ -490,15 +490,19 @@ int cmd_send(struct session *session, struct error *err)
                        buf_text(&id));
     json_member_string(&writer, "message", args->words[1]);
     json_write_object_end(&writer);
-    if (session_call(session, "run.send", &body, &message, err) < 0) {
-        int code = session_fail(session, err);
+    if (session_call(session, "run.send", &body, &message, err) < 0)
+        return -1;
+    if (session->json) {
+        session_print_json(message.envelope.body);
+    } else {
+        const char *action = json_string(json_get(message.envelope.body, "action"));
+        const char *run = json_string(json_get(message.envelope.body, "runId"));
 
-        /* A supervisor that is there and can't: that is no missing supervisor. */
-        code = err->code == ERR_UNAVAILABLE ? EXIT_REFUSED : code;
-        *err = (struct error)ERROR_INIT;
-        return code;
+        printf("%s: %s\n",
+               str_equal(action, "queued") ? "queued behind the session's other runs"
+                                           : "follow-up run",
+               run != NULL ? run : "?");
     }
-    session_print_json(message.envelope.body);
     client_message_finish(&message);
     return EXIT_DONE;
 }

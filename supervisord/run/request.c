@@ -324,6 +324,11 @@ int run_create(struct runs *runs, const struct run_request *request, struct run_
     return rc;
 }
 
+bool run_session_busy(struct runs *runs, const struct id *session)
+{
+    return registry_find_session(runs, session, false) != NULL;
+}
+
 int run_cancel(struct runs *runs, const struct id *id, struct error *err)
 {
     struct run_record record;

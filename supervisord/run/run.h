@@ -107,6 +107,8 @@ struct run_request {
  * another one ERR_CONFLICT. */
 int run_create(struct runs *runs, const struct run_request *request, struct run_record *run,
                struct error *err);
+/* Has the session a run that has not ended? */
+bool run_session_busy(struct runs *runs, const struct id *session);
 /* Asks for the end; the final state comes later. Ended runs are left as they are (0). */
 int run_cancel(struct runs *runs, const struct id *id, struct error *err);
 int run_answer(struct runs *runs, const struct id *id, const char *request_id, const char *answer,

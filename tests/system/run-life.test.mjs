@@ -84,16 +84,25 @@ test('the same request with the same key is the same run', { timeout: 600000 }, 
     assert.equal((await mcp.tool('opencode_run_task', request)).runId, first.runId);
 }));
 
-test('a question waits for its answer', { timeout: 600000 }, () => withLab({}, async lab => {
+test('a question waits for its answer, from a person or a client', { timeout: 600000 }, () => withLab({}, async lab => {
     const mcp = await lab.connect();
-    const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-QUESTION please', repository: await lab.repository() });
-    const open = await mcp.result(runId, { done: view => view.status === 'waiting', timeoutMs: 300000 });
-    assert.match(JSON.stringify(open), /Which licence/);
-    const answered = await lab.ctl(['answer', runId, open.request.requestId, 'MIT']);
-    assert.equal(answered.code, 0, answered.stderr);
-    const view = await mcp.result(runId);
-    assert.equal(view.status, 'completed', JSON.stringify(view));
-    assert.match(lab.upstream.requests.at(-1).body, /MIT/);
+    const repository = await lab.repository();
+    for (const who of ['person', 'client']) {
+        const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-QUESTION please', repository });
+        const open = await mcp.result(runId, { done: view => view.status === 'waiting', timeoutMs: 300000 });
+        assert.match(JSON.stringify(open), /Which licence/);
+        if (who === 'person') {
+            const answered = await lab.ctl(['answer', runId, open.request.requestId, 'MIT']);
+            assert.equal(answered.code, 0, answered.stderr);
+        } else {
+            const wrong = await mcp.call('opencode_answer', { runId, requestId: 'que_other', answer: 'MIT' });
+            assert.equal(wrong.isError, true, JSON.stringify(wrong));
+            await mcp.tool('opencode_answer', { runId, requestId: open.request.requestId, answer: 'MIT' });
+        }
+        const view = await mcp.result(runId);
+        assert.equal(view.status, 'completed', JSON.stringify(view));
+        assert.match(lab.upstream.requests.at(-1).body, /MIT/);
+    }
 }));
 
 const failures = [

@@ -225,7 +225,10 @@ static void body_simple(void)
     WANT(answers(client, "run.get", "{\"runId\":\"run_00000000000000000000000000\"}",
                  "not_found: "));
     WANT(answers(client, "run.get", "{\"runId\":\"x\"}", "invalid: runId"));
-    WANT(answers(client, "run.send", about_run(",\"message\":\"m\""), "unavailable: steering"));
+    WANT(answers(client, "run.send", about_run(",\"message\":\"m\""), "\"action\":\"queued\""));
+    WANT(answers(client, "run.send", "{\"message\":\"m\"}", "invalid: runId"));
+    WANT(answers(client, "run.send", "{\"sessionId\":\"x\",\"message\":\"m\"}",
+                 "invalid: sessionId"));
     WANT(answers(client, "run.answer", about_run(",\"requestId\":\"r\",\"answer\":\"yes\""),
                  "conflict: "));
     WANT(answers(client, "run.diff", about_run(""), "conflict: "));

@@ -66,7 +66,7 @@ TEST(a_waiting_run_names_the_request_and_how_to_answer)
 
     start(RUN_WAITING);
     CHECK_STR(say(&context), "waiting for an answer to a permission request: bash: rm -rf build. "
-                             "A person answers with: sandboxctl answer "
+                             "Answer with opencode_answer, or a person with: sandboxctl answer "
                              "run_00000000000000000000000000 per_1 ANSWER");
     context.open_request = "no JSON";
     CHECK_HAS(say(&context), "sandboxctl answer");

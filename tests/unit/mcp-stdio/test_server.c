@@ -57,7 +57,7 @@ TEST(ping_and_lists_work_before_initialize)
     lab_say("{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}");
     CHECK_STR(lab_line(), "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{}}");
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), 0);
-    CHECK_EQ(json_count(lab_get("result.tools")), 6);
+    CHECK_EQ(json_count(lab_get("result.tools")), 8);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server/discover\"}"), -32601);
 }
 
@@ -283,19 +283,32 @@ TEST(schemas_are_such_as_every_client_takes)
     }
 }
 
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(*names, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 TEST(what_reads_is_marked_so_and_what_acts_is_not)
 {
+    static const char *const acting[] = { "opencode_run_task", "opencode_cancel_run",
+                                          "opencode_send_message", "opencode_answer", NULL };
+    static const char *const once[] = { "opencode_run_task", "opencode_send_message",
+                                        "opencode_answer", NULL };
+
     start();
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), 0);
     for (const struct json_value *tool = json_first(lab_get("result.tools")); tool;
          tool = json_next(tool)) {
         const char *name = json_string(json_get(tool, "name"));
-        bool acts =
-            strcmp(name, "opencode_run_task") == 0 || strcmp(name, "opencode_cancel_run") == 0;
+        bool acts = is_one_of(name, acting);
 
         CHECK_EQ(json_bool(json_path(tool, "annotations.readOnlyHint"), acts), !acts);
         CHECK_EQ(json_bool(json_path(tool, "annotations.idempotentHint"), false),
-                 strcmp(name, "opencode_run_task") != 0);
+                 !is_one_of(name, once));
     }
 }
 

@@ -23,9 +23,10 @@ static const char *render(const char *tool, const char *reply, size_t max)
 
 TEST(an_empty_reply_does_no_harm)
 {
-    static const char *const names[] = { "opencode_run_task",  "opencode_get_result",
-                                         "opencode_list_runs", "opencode_cancel_run",
-                                         "opencode_get_diff",  "opencode_get_log" };
+    static const char *const names[] = { "opencode_run_task",     "opencode_get_result",
+                                         "opencode_list_runs",    "opencode_cancel_run",
+                                         "opencode_get_diff",     "opencode_get_log",
+                                         "opencode_send_message", "opencode_answer" };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         CHECK(render(names[i], "{}", CONTENT_TEXT_MAX) != NULL);

@@ -211,7 +211,9 @@ TEST(an_event_is_written_with_its_data)
 TEST(the_result_of_a_create_is_written)
 {
     AUTO_BUF struct buf buf = BUF_INIT(5000);
-    struct run_create_result result = { "run_1", "ses_1", RUN_STATUS_QUEUED, NULL, "m" };
+    struct run_create_result result = {
+        .runId = "run_1", .sessionId = "ses_1", .status = RUN_STATUS_QUEUED, .message = "m"
+    };
     struct json_writer writer;
 
     json_write_init(&writer, &buf);
