@@ -359,6 +359,7 @@ static void opencode_free(struct opencode *opencode)
     opencode_environment_free(opencode->environment);
     for (size_t i = 0; i < ARRAY_LEN(opencode->outputs); i++)
         buf_finish(&opencode->outputs[i].line);
+    buf_finish(&opencode->held);
     free(opencode->id);
     free(opencode->model_text);
     free(opencode->directory);

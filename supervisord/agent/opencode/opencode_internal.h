@@ -94,9 +94,10 @@ struct opencode {
     bool continued;
     char **environment;
     enum opencode_phase phase;
-    bool resumed;  /* the process was started by an earlier supervisor */
-    bool resuming; /* what happened meanwhile is still being read */
-    bool too_long; /* the whole list of messages */
+    bool resumed;    /* the process was started by an earlier supervisor */
+    bool resuming;   /* what happened meanwhile is still being read */
+    bool too_long;   /* the whole list of messages */
+    struct buf held; /* of the event stream, until that is read */
 
     struct opencode_call *spawn_call;
     struct opencode_call *wait_call;
@@ -186,6 +187,10 @@ int opencode_resume(struct agent **out, uv_loop_t *loop, const struct agent_host
 void opencode_resume_attached(struct opencode *opencode);
 /* The conversation is open again. */
 void opencode_resume_opened(struct opencode *opencode);
+/* True when BYTES of the event stream are kept for later: what happened before is told first. */
+bool opencode_resume_hold(struct opencode *opencode, const char *bytes, size_t len);
+/* What happened meanwhile has been told. */
+void opencode_resume_caught_up(struct opencode *opencode);
 
 /* opencode_prompt.c */
 /* Follows the prompt that stands in opencode->prompt. */

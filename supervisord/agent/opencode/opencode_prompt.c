@@ -496,13 +496,10 @@ void opencode_prompt_stream_live(struct opencode *opencode)
 /* The gap is filled; what state the session is in was not asked for yet. */
 void opencode_prompt_synced(struct opencode *opencode)
 {
-    if (opencode->resuming) {
-        opencode->resuming = false;
-        uv_timer_stop(&opencode->start_timer);
-        opencode->callbacks.on_ready(opencode->callbacks.data, NULL, NULL);
-        if (opencode->closing)
-            return;
-    }
+    if (opencode->resuming)
+        opencode_resume_caught_up(opencode);
+    if (opencode->closing)
+        return;
     if (opencode->prompt.state == PROMPT_RUNNING)
         opencode_look_after(opencode, 0);
 }

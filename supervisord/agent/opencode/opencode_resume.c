@@ -4,6 +4,7 @@
 #include "common/str.h"
 
 #define PROBE_MS 1000
+#define HELD_MAX (8u * 1024 * 1024)
 
 /* The line that says "listening" may have been read by the supervisor that is gone, and a request
  * sent before it is never answered: so each question is a short one. */
@@ -55,6 +56,35 @@ void opencode_resume_opened(struct opencode *opencode)
     opencode_prompt_follow(opencode);
 }
 
+bool opencode_resume_hold(struct opencode *opencode, const char *bytes, size_t len)
+{
+    if (!opencode->resuming || opencode->phase != OPENCODE_READY)
+        return false;
+    buf_append(&opencode->held, bytes, len);
+    return true;
+}
+
+void opencode_resume_caught_up(struct opencode *opencode)
+{
+    struct buf held = opencode->held;
+
+    buf_init(&opencode->held, HELD_MAX);
+    opencode->resuming = false;
+    uv_timer_stop(&opencode->start_timer);
+    opencode->callbacks.on_ready(opencode->callbacks.data, NULL, NULL);
+    if (!opencode->closing && held.failed) {
+        /* More than could be kept: a new stream, and the state is read again. */
+        opencode_drop(&opencode->stream);
+        opencode_events_reconnected(opencode->events);
+        opencode->stream_live = false;
+        opencode->stream_lost_ms = uv_now(opencode->loop);
+        opencode_stream_reopen(opencode);
+    } else if (!opencode->closing && held.len > 0) {
+        opencode_events_feed(opencode->events, held.data, held.len);
+    }
+    buf_finish(&held);
+}
+
 static int check(const struct agent_resume *resume, struct error *err)
 {
     if (resume->process_id == 0)
@@ -70,6 +100,7 @@ static void take_prompt(struct opencode *opencode, const struct agent_resume *re
     struct opencode_prompt *prompt = &opencode->prompt;
 
     opencode->resuming = true;
+    buf_init(&opencode->held, HELD_MAX);
     str_copy(prompt->message_id, sizeof(prompt->message_id), resume->prompt_id);
     prompt->text = mem_strdup(resume->text);
     prompt->taken = resume->taken;

@@ -11,7 +11,8 @@ static void on_stream_data(void *data, const char *bytes, size_t len)
 {
     struct opencode *opencode = data;
 
-    opencode_events_feed(opencode->events, bytes, len);
+    if (!opencode_resume_hold(opencode, bytes, len))
+        opencode_events_feed(opencode->events, bytes, len);
 }
 
 static void on_stream_end(void *data, const struct error *err)
@@ -42,6 +43,7 @@ int opencode_stream_open(struct opencode *opencode, struct error *err)
                                                    .data = opencode };
 
     opencode_events_reconnected(opencode->events);
+    buf_clear(&opencode->held);
     return opencode_http_listen(&opencode->stream, opencode->http, "/event",
                                 opencode->timing.silence, &callbacks, err);
 }

@@ -86,6 +86,7 @@ struct fake {
     const char *const *after_prompt;
     const char *const *after_abort;
     const char *const *after_reply;
+    const char *const *at_children; /* when it is asked for them */
     const char *const *after_reconnect;
     const char *messages;
     const char *status;
@@ -329,6 +330,7 @@ static void route(struct conn *conn, const char *line, const char *body)
     } else if (strstr(line, "/session/ses_2/message") != NULL) {
         reply(conn, CHILD_MESSAGES);
     } else if (strstr(line, "/ses_1/children ") != NULL) {
+        play(fake, fake->at_children);
         reply(conn, fake->children);
     } else if (str_starts(line, "GET /question ")) {
         reply(conn, "[]");

@@ -40,6 +40,28 @@ TEST(a_prompt_under_way_is_followed_to_its_end)
     buf_finish(&fake.log);
 }
 
+#define EARLIER                                                                                    \
+    "{\"info\":{\"id\":\"msg_0\",\"parentID\":\"MSG\",\"role\":\"assistant\"," SES "," ENDED       \
+    "\"finish\":\"tool-calls\"},\"parts\":[{\"id\":\"prt_0\",\"type\":\"text\"," SES               \
+    ",\"messageID\":\"msg_0\",\"text\":\"at first\",\"time\":{\"start\":1,\"end\":2}}]}"
+
+TEST(what_happened_before_is_told_before_what_happens_now)
+{
+    static const char *const now[] = { TEXT, NULL };
+    static const char *const frames[] = { "!messages " DONE, "!status {}", IDLE, NULL };
+    struct fake fake;
+
+    fake_init(&fake);
+    fake.resume = &taken;
+    fake.conversation = "ses_1";
+    fake.messages = "[" MESSAGE_USER "," EARLIER "]";
+    fake.status = BUSY_STATUS;
+    fake.at_children = now;
+    fake.when_ready = frames;
+    CHECK_HAS(run(&fake), "text at first\nready\ntext all done\n");
+    buf_finish(&fake.log);
+}
+
 TEST(a_prompt_that_arrived_is_not_sent_again)
 {
     struct fake fake;
