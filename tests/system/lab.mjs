@@ -66,6 +66,15 @@ export function alive(pid) {
     }
 }
 
+// Its first thread may be gone while another still holds its descriptors, the listening socket among them.
+export function gone(pid) {
+    try {
+        return fs.readdirSync(`/proc/${pid}/task`).every(thread => !alive(thread));
+    } catch {
+        return true;
+    }
+}
+
 const read = file => {
     try {
         return fs.readFileSync(file, 'latin1');
@@ -415,7 +424,7 @@ export class Lab {
     async killSupervisor() {
         const pid = await this.supervisorPid();
         killHard(pid);
-        await waitFor('the supervisor is gone', () => !alive(pid));
+        await waitFor('the supervisor is gone', () => gone(pid));
     }
 
     ctl(args, { env = {}, ...options } = {}) {
@@ -500,7 +509,7 @@ export class Lab {
             return;
         const pid = await this.supervisorPid();
         await this.ctl(['stop']);
-        await waitFor('the supervisor ends when asked to', () => !alive(pid), 15000);
+        await waitFor('the supervisor ends when asked to', () => gone(pid), 15000);
     }
 
     // Files below the lab's folder, read as they are, symbolic links not followed.

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { alive, canConnect, finalStates, pause, processIds, waitFor } from './lab.mjs';
+import { alive, canConnect, finalStates, gone, pause, processIds, waitFor } from './lab.mjs';
 
 const read = file => {
     try {
@@ -74,7 +74,7 @@ export function watch(lab) {
     const seen = { inits: new Set(), agents: new Set() };
     let over = false;
     const loop = (async () => {
-        while (!over) {
+        while (!over && fs.existsSync(lab.root)) {
             initsOf(lab).forEach(one => seen.inits.add(one.name));
             agentsOf(lab).forEach(one => seen.agents.add(one.name));
             await pause(40);
@@ -88,15 +88,6 @@ export async function restart(lab) {
     const child = await lab.startSupervisor({ wait: false });
     await waitFor('a supervisor answers again', () => canConnect({ path: lab.socket }));
     return child;
-}
-
-// Its first thread may be gone while another still holds its descriptors, the socket among them.
-function gone(pid) {
-    try {
-        return fs.readdirSync(`/proc/${pid}/task`).every(thread => !alive(thread));
-    } catch {
-        return true;
-    }
 }
 
 export async function killNow(pid) {
