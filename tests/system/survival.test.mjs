@@ -55,8 +55,7 @@ function checkAsUndisturbed(end, undisturbed, inFlight) {
     assert.equal(end.view.evidence.commits, 1);
     assert.equal(end.view.evidence.branch, 'fix/range-sum');
     assert.equal(end.diff, undisturbed.diff);
-    // What is told live may come before what was missed meanwhile, so the order is not looked at.
-    assert.deepEqual(told(end.events).sort(), told(undisturbed.events).sort(), 'each of the agent\'s words and deeds is told once');
+    assert.deepEqual(told(end.events), told(undisturbed.events), 'each of the agent\'s words and deeds is told once');
     // A request that died with the supervisor is made again by the agent; the prompt is not.
     for (const request of end.requests)
         assert.equal(promptsIn(request), 1, 'the prompt was sent more than once');

@@ -58,7 +58,8 @@ void opencode_resume_opened(struct opencode *opencode)
 
 bool opencode_resume_hold(struct opencode *opencode, const char *bytes, size_t len)
 {
-    if (!opencode->resuming || opencode->phase != OPENCODE_READY)
+    /* A new stream's greeting is not for later. */
+    if (!opencode->resuming || !opencode->stream_live)
         return false;
     buf_append(&opencode->held, bytes, len);
     return true;
