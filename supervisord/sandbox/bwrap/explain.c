@@ -51,6 +51,8 @@ static const char *advice(void)
            "container's seccomp profile)";
 }
 
+enum { SIGNALLED = 128 };
+
 /* The last line that isn't blank. */
 static void last_line(const char *text, struct buf *out)
 {
@@ -76,6 +78,11 @@ int bwrap_explain(const char *stderr_text, int code, int signal, struct error *e
                          buf_text(&line));
     if (signal)
         return error_set(err, ERR_UNAVAILABLE, 0, "bubblewrap was ended by signal %d", signal);
+    /* As a shell says it of what it ran. */
+    if (code > SIGNALLED)
+        return error_set(err, ERR_UNAVAILABLE, 0,
+                         "the sandbox's first process was ended by signal %d while it started",
+                         code - SIGNALLED);
     return error_set(err, ERR_UNAVAILABLE, 0, "bubblewrap ended with code %d and said nothing",
                      code);
 }
