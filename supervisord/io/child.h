@@ -24,6 +24,9 @@ struct child_options {
     const char *const *env;  /* ends with NULL; NULL: an empty environment */
     const struct child_fd *fds;
     size_t fd_count;
+    /* Starts it in this control group, the open folder of one in the version 2 tree, before any of
+     * its code runs; 0 or -1: in ours. */
+    int cgroup_fd;
     uid_t uid; /* 0: keep ours; else setgroups(none), setresgid and setresuid to it before exec */
     /* The last 4 KiB are kept for child_stderr; fd 2 must not be in FDS then. */
     int capture_stderr; /* boolean */

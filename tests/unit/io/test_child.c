@@ -116,6 +116,90 @@ TEST(a_child_writes_and_ends_with_its_code)
     fixture_end(&fixture);
 }
 
+/* A new group in the machine's version 2 tree; its path, on the heap and removed at the end. */
+static void remove_group(void *path)
+{
+    CHECK_EQ(rmdir(path), 0);
+    free(path);
+}
+
+static const char *make_group(void)
+{
+    FILE *mounts = fopen("/proc/self/mountinfo", "r");
+    char line[4096];
+    char *path = NULL;
+
+    while (mounts && !path && fgets(line, sizeof(line), mounts)) {
+        char place[2048];
+
+        if (strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %2047s", place) == 1)
+            path = mem_printf("%s/sandbox-mcp-test-%d", place, (int)getpid());
+    }
+    if (mounts)
+        fclose(mounts);
+    if (!path || mkdir(path, 0700) < 0) {
+        free(path);
+        test_skip("no control groups of version 2 can be made here");
+    }
+    test_defer(remove_group, path);
+    return path;
+}
+
+TEST(a_child_begins_in_its_control_group)
+{
+    static const char *const argv[] = { "cat", "/proc/self/cgroup", NULL };
+    struct fixture fixture;
+    AUTO_BUF struct buf out = BUF_INIT(4096);
+    const char *group = make_group();
+    AUTO_CLOSE int folder = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_FREE char *line = mem_printf("%s\n", strrchr(group, '/'));
+
+    fixture_init(&fixture, argv);
+    fixture.options.cgroup_fd = folder;
+    fixture_start(&fixture);
+    read_all(&fixture, &out);
+    await_exit(&fixture);
+    CHECK_EQ(fixture.code, 0);
+    CHECK_HAS(strstr(buf_text(&out), "0::"), line);
+    fixture_end(&fixture);
+}
+
+TEST(a_child_that_can_t_be_made_in_its_control_group_moves_there)
+{
+    static const char *const argv[] = { "true", NULL };
+    struct fixture fixture;
+    const char *folder_path = tmp_subdir("group");
+    const char *procs = tmp_file("group/cgroup.procs", "", 0, 0600);
+    AUTO_CLOSE int folder = open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char text[4] = "";
+
+    fixture_init(&fixture, argv);
+    fixture.options.cgroup_fd = folder;
+    fixture_start(&fixture);
+    await_exit(&fixture);
+    fixture_end(&fixture);
+    AUTO_CLOSE int fd = open(procs, O_RDONLY | O_CLOEXEC);
+    CHECK_EQ(read(fd, text, sizeof(text) - 1), 1);
+    CHECK_STR(text, "0");
+}
+
+TEST(a_child_without_a_way_into_its_control_group_is_not_started)
+{
+    static const char *const argv[] = { "true", NULL };
+    struct fixture fixture;
+    struct error err = ERROR_INIT;
+    AUTO_CLOSE int folder = open(tmp_subdir("group"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    fixture_init(&fixture, argv);
+    fixture.options.cgroup_fd = folder;
+    CHECK_EQ(
+        child_start(&fixture.child, &fixture.loop, &fixture.options, on_exit_told, &fixture, &err),
+        -1);
+    CHECK_HAS(err.text, "enter its control group");
+    close(fixture.fds[0].fd);
+    fixture_end(&fixture);
+}
+
 TEST(a_child_has_only_the_descriptors_it_was_given)
 {
     /* The shell's list needs a descriptor itself, which is the lowest that is free. */
