@@ -26,7 +26,8 @@
 
 struct cgroup {
     struct cgroup_part parts[CGROUP_CONTROLLERS];
-    int procs_fds[CGROUP_CONTROLLERS]; /* cgroup.procs of each part; -1: found, not made */
+    int join_fds[CGROUP_CONTROLLERS]; /* of each part: version 1 "tasks", version 2 the folder; -1:
+                                         found, not made */
     size_t part_count;
     uint64_t processes; /* the limit */
 };
@@ -35,8 +36,8 @@ static struct cgroup *new_group(void)
 {
     struct cgroup *group = NEW(struct cgroup);
 
-    for (size_t i = 0; i < ARRAY_LEN(group->procs_fds); i++)
-        group->procs_fds[i] = -1;
+    for (size_t i = 0; i < ARRAY_LEN(group->join_fds); i++)
+        group->join_fds[i] = -1;
     return group;
 }
 
@@ -46,7 +47,7 @@ void cgroup_free(struct cgroup *group)
         return;
     for (size_t i = 0; i < group->part_count; i++) {
         free(group->parts[i].folder);
-        fd_close(&group->procs_fds[i]);
+        fd_close(&group->join_fds[i]);
     }
     free(group);
 }
@@ -220,6 +221,19 @@ static void plan_parts(struct cgroup *group, const struct cgroup_host *host, con
     }
 }
 
+/* Of version 1 "tasks" and not "cgroup.procs": the kernel moves a thread that moves itself without
+ * the lock that holds off every fork of the machine, and whose first taker waits until all
+ * processors have been seen idle: up to 25 ms, twice what bubblewrap takes. */
+static int open_to_join(const struct cgroup_part *part, struct error *err)
+{
+    AUTO_FREE char *tasks = mem_printf("%s/tasks", part->folder);
+    const char *path = part->unified ? part->folder : tasks;
+    int fd =
+        open(path, (part->unified ? O_RDONLY | O_DIRECTORY : O_WRONLY) | O_CLOEXEC | O_NOFOLLOW);
+
+    return fd < 0 ? error_set(err, ERR_SYSTEM, errno, "open %s", path) : fd;
+}
+
 static int make_parts(struct cgroup *group, const struct cgroup_host *host, const char *id,
                       unsigned wanted, struct error *err)
 {
@@ -232,10 +246,9 @@ static int make_parts(struct cgroup *group, const struct cgroup_host *host, cons
         error = make_folders(&host->parts[i], host->name, id);
         if (error != 0)
             return error_set(err, ERR_SYSTEM, error, "make control group %s", part->folder);
-        AUTO_FREE char *procs = mem_printf("%s/cgroup.procs", part->folder);
-        group->procs_fds[at] = open(procs, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (group->procs_fds[at] < 0)
-            return error_set(err, ERR_SYSTEM, errno, "open %s", procs);
+        group->join_fds[at] = open_to_join(part, err);
+        if (group->join_fds[at] < 0)
+            return -1;
         at++;
     }
     return 0;
@@ -275,10 +288,19 @@ int cgroup_make(struct cgroup **out, const struct cgroup_host *host, const char 
 int cgroup_join(const struct cgroup *group)
 {
     for (size_t i = 0; i < group->part_count; i++) {
-        if (write(group->procs_fds[i], "0", 1) < 0)
+        if (!group->parts[i].unified && write(group->join_fds[i], "0", 1) < 0)
             return errno;
     }
     return 0;
+}
+
+int cgroup_birthplace(const struct cgroup *group)
+{
+    for (size_t i = 0; group && i < group->part_count; i++) {
+        if (group->parts[i].unified)
+            return group->join_fds[i];
+    }
+    return -1;
 }
 
 /* In force ------------------------------------------------------------------------------------- */

@@ -42,9 +42,14 @@ int cgroup_make(struct cgroup **out, const struct cgroup_host *host, const char 
 /* The group that is written down in RUNTIME_DIR; NULL if there is none. */
 struct cgroup *cgroup_find(const char *runtime_dir);
 void cgroup_free(struct cgroup *group); /* the group itself stays; NULL is fine */
-/* Moves the calling process into it: system calls only, for between a fork and an exec. 0 or an
- * errno. */
+/* A process is put into the group while it is made: the child moves itself into the version 1
+ * trees, and is born in the version 2 tree (child_options.cgroup_fd). */
+/* Moves the calling thread, the only one of its process, into the version 1 trees: system calls
+ * only, for between a fork and an exec. 0 or an errno. */
 int cgroup_join(const struct cgroup *group);
+/* The group's folder in the version 2 tree, borrowed; -1 when it has none there, or was found and
+ * not made. NULL is fine. */
+int cgroup_birthplace(const struct cgroup *group);
 /* Bits 1 << enum sandbox_layer; NULL has none. */
 uint32_t cgroup_layers(const struct cgroup *group);
 /* How often the limit was held since the group was made. */

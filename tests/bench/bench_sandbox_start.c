@@ -22,6 +22,7 @@
 #include "common/str.h"
 #include "io/child.h"
 #include "sandbox/bwrap/bwrap_args.h"
+#include "sandbox/bwrap/host_look.h"
 #include "sandbox/bwrap/seccomp.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/sandbox.h"
@@ -270,21 +271,6 @@ static void bare_pass_file(struct bare *bare, int fd, int number)
     bare_pass(bare, fd, number);
 }
 
-static void look_at_root(struct bwrap_plan *plan)
-{
-    static const char *const names[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        struct bwrap_root_link one = { .name = names[i] };
-
-        if (access(names[i], F_OK) < 0)
-            continue;
-        if (readlink(names[i], one.link, sizeof(one.link) - 1) < 0)
-            one.link[0] = '\0'; /* a folder */
-        plan->root_links[plan->root_link_count++] = one;
-    }
-}
-
 static void bare_make_files(struct bare *bare, const struct sandbox_spec *spec)
 {
     struct bwrap_file files[BWRAP_FILES_MAX];
@@ -314,7 +300,7 @@ static void bare_init(struct bare *bare, const struct bench *bench, const struct
     struct error err = ERROR_INIT;
     size_t at = 0;
 
-    look_at_root(&plan);
+    bwrap_look_at_host(&plan);
     for (size_t i = 0; i < spec->mount_count; i++)
         plan.sources[i] = spec->mounts[i].source;
     if (bwrap_args_make(&bare->args, spec, &plan, &err) < 0)

@@ -18,6 +18,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "sandbox/bwrap/bwrap_args.h"
+#include "sandbox/bwrap/host_look.h"
 #include "sandbox/bwrap/overlay.h"
 #include "sandbox/bwrap/seccomp.h"
 #include "sandbox/cgroup.h"
@@ -321,42 +322,6 @@ static int add_files(struct launch *launch, const struct sandbox_spec *spec, str
     return 0;
 }
 
-/* Which of the old top folders are links into /usr, as merged systems have them. */
-static void look_at_root(struct bwrap_plan *plan)
-{
-    static const char *const names[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        struct bwrap_root_link one = { .name = names[i] };
-        struct stat info;
-        ssize_t len;
-
-        if (lstat(names[i], &info) < 0)
-            continue;
-        len = S_ISLNK(info.st_mode) ? readlink(names[i], one.link, sizeof(one.link) - 1) : 0;
-        if (len >= 0 && (S_ISLNK(info.st_mode) || S_ISDIR(info.st_mode)))
-            plan->root_links[plan->root_link_count++] = one;
-    }
-}
-
-/* Files of /proc that tell about the host and not about the sandbox: how it was booted, other
- * users' keys, where the kernel lies. */
-static void look_at_proc(struct bwrap_plan *plan)
-{
-    static const char *const names[] = {
-        "/proc/cmdline",    "/proc/interrupts",    "/proc/kallsyms",    "/proc/kcore",
-        "/proc/key-users",  "/proc/keys",          "/proc/modules",     "/proc/sched_debug",
-        "/proc/timer_list", "/proc/sysrq-trigger", "/proc/vmallocinfo",
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        struct stat info;
-
-        if (stat(names[i], &info) == 0 && S_ISREG(info.st_mode))
-            plan->masks[plan->mask_count++] = names[i];
-    }
-}
-
 static int prepare(struct launch *launch, const struct sandbox_options *options,
                    const struct sandbox_spec *spec, const struct runtime_fds *runtime,
                    struct error *err)
@@ -364,8 +329,7 @@ static int prepare(struct launch *launch, const struct sandbox_options *options,
     int filter;
 
     launch->group = runtime->group;
-    look_at_root(&launch->plan);
-    look_at_proc(&launch->plan);
+    bwrap_look_at_host(&launch->plan);
     if (choose_staging(&launch->staging, spec, err) < 0 ||
         add_sources(launch, options, spec, err) < 0 || add_overlays(launch, spec, err) < 0 ||
         add_files(launch, spec, err) < 0)
@@ -390,6 +354,7 @@ static int start(struct child **out, uv_loop_t *loop, const struct sandbox_optio
         .argv = (const char *const *)launch->args.argv,
         .fds = launch->fds,
         .fd_count = launch->fd_count,
+        .cgroup_fd = cgroup_birthplace(launch->group),
         .uid = geteuid() == 0 ? spec->host_uid : 0,
         .capture_stderr = true,
         .before_drop = enter,

@@ -54,6 +54,7 @@ int none_launch(struct child **out, uv_loop_t *loop, const struct sandbox_option
         .argv = argv,
         .fds = fds,
         .fd_count = ARRAY_LEN(fds),
+        .cgroup_fd = cgroup_birthplace(runtime->group),
         .uid = geteuid() == 0 ? spec->host_uid : 0,
         .capture_stderr = true,
         .before_drop = runtime->group ? join_group : NULL,

@@ -86,6 +86,8 @@ TEST(limits_are_written_into_a_version_2_group)
     AUTO_BUF struct buf text = BUF_INIT(400);
     struct error err = ERROR_INIT;
     struct cgroup *group;
+    struct stat born;
+    struct stat info;
 
     cgroup_host_describe(host, &text);
     CHECK_STR(buf_text(&text), "memory by cgroup v2, processes by cgroup v2, cpu by cgroup v2");
@@ -98,8 +100,11 @@ TEST(limits_are_written_into_a_version_2_group)
     CHECK_EQ(cgroup_layers(group), 1u << SANDBOX_LAYER_MEMORY_LIMIT |
                                        1u << SANDBOX_LAYER_PROCESS_LIMIT |
                                        1u << SANDBOX_LAYER_CPU_WEIGHT);
-    CHECK_EQ(cgroup_join(group), 0);
-    CHECK_STR(get(fake.group, "cgroup.procs"), "0");
+    CHECK_EQ(cgroup_join(group), 0); /* there is no version 1 tree to move in */
+    CHECK_STR(get(fake.group, "cgroup.procs"), "");
+    CHECK_EQ(fstat(cgroup_birthplace(group), &born), 0);
+    CHECK_EQ(stat(fake.group, &info), 0);
+    CHECK_EQ(born.st_ino, info.st_ino);
     cgroup_leave_room(group);
     CHECK_STR(get(fake.group, "pids.max"), "82");
     put(fake.group, "memory.events", "low 0\noom 4\noom_kill 3\n");
