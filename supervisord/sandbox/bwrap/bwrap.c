@@ -135,10 +135,14 @@ static int hang_overlays(const struct staging *staging)
     return 0;
 }
 
+/* What was mounted there goes first, if anything was: bubblewrap reads the list of all mounts after
+ * each that it makes, and a host has a dozen below /sys. */
 static int cover_base(const struct staging *staging)
 {
-    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
-        mount("tmpfs", staging->base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=256k") < 0)
+    if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return errno;
+    umount2(staging->base, MNT_DETACH);
+    if (mount("tmpfs", staging->base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=256k") < 0)
         return errno;
     return 0;
 }
