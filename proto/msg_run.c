@@ -53,7 +53,8 @@ const struct json_field run_create_fields[] = {
     JSON_STRING_FIELD(
         struct run_create_params, repository, JSON_OPTIONAL, 1, 2048,
         "Repository to clone: an https:// git URL, or the absolute path of a local repository that "
-        "the user has allowed. Leave out to work in an empty folder, or when sessionId is given."),
+        "the user has allowed. Leave out to work in an empty folder or, with sessionId, in the "
+        "repository where that session's last run worked; another one is cloned beside it."),
     JSON_STRING_FIELD(struct run_create_params, branch, JSON_OPTIONAL, 1, 255,
                       "Branch to start from; the repository's default branch if left out."),
     JSON_STRING_FIELD(struct run_create_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,

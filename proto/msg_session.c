@@ -16,6 +16,24 @@ const struct json_field session_delete_fields[] = {
     JSON_FIELD_LAST,
 };
 
+static void write_places(struct json_writer *writer, const struct session_view *view)
+{
+    json_write_name(writer, "repositories");
+    json_write_array(writer);
+    for (size_t i = 0; i < view->place_count; i++) {
+        const struct session_place_view *place = &view->places[i];
+
+        if (place->repository[0] == '\0')
+            continue;
+        json_write_object(writer);
+        json_member_string(writer, "repository", place->repository);
+        json_member_string_opt(writer, "branch", place->branch);
+        json_member_string(writer, "directory", place->directory);
+        json_write_object_end(writer);
+    }
+    json_write_array_end(writer);
+}
+
 void session_view_write(struct json_writer *writer, const struct session_view *view)
 {
     json_write_object(writer);
@@ -27,5 +45,6 @@ void session_view_write(struct json_writer *writer, const struct session_view *v
     json_member_u64(writer, "updatedAt", view->updatedAt);
     json_member_u64(writer, "runs", view->runs);
     json_member_string_opt(writer, "lastRunId", view->lastRunId);
+    write_places(writer, view);
     json_write_object_end(writer);
 }

@@ -11,6 +11,12 @@ struct session_list_params {
 };
 extern const struct json_field session_list_fields[];
 
+struct session_place_view {
+    const char *repository;
+    const char *branch;
+    const char *directory; /* below /workspace */
+};
+
 struct session_view {
     const char *sessionId;
     const char *title;
@@ -20,6 +26,8 @@ struct session_view {
     uint64_t updatedAt;
     uint64_t runs;
     const char *lastRunId;
+    const struct session_place_view *places; /* borrowed; those without a repository are left out */
+    size_t place_count;
 };
 void session_view_write(struct json_writer *writer, const struct session_view *view);
 /* A list is {"sessions":[…],"hasMore":bool,"cursor":"ses_…"}. */

@@ -12,16 +12,24 @@ struct session_page {
 static bool write_session(void *data, const struct session_record *session)
 {
     struct session_page *page = data;
+    struct session_place_view places[SESSION_PLACES_MAX];
     struct session_view view = {
         .sessionId = session->id.text,
         .title = session->title,
-        .repository = session->repository,
-        .branch = session->branch,
+        .repository = session->places[session->place].repository,
+        .branch = session->places[session->place].branch,
         .createdAt = session->created_ms,
         .updatedAt = session->updated_ms,
         .runs = session->run_count,
         .lastRunId = session->last_run.text,
+        .places = places,
+        .place_count = session->place_count,
     };
+
+    for (size_t i = 0; i < session->place_count; i++)
+        places[i] =
+            (struct session_place_view){ session->places[i].repository, session->places[i].branch,
+                                         session->places[i].directory };
 
     if (page->left == 0) {
         page->more = true;

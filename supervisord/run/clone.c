@@ -1,5 +1,7 @@
 /* clone.c: code comes in, by git inside the sandbox. Until the session's record says `cloned`
- * nothing that lies in the workspace counts, and a repeated step begins with an empty folder. */
+ * nothing that lies in the workspace counts, and a repeated step begins with an empty folder. When
+ * the workspace holds other repositories already, a new one is cloned beside them and gets its name
+ * when it is whole: what an agent has put under that name stays. */
 #include "run/internal.h"
 
 #include <string.h>
@@ -11,19 +13,23 @@
 #define LOOK_MS 60000
 #define CHANGE_MS 600000
 
+#define STAGING SANDBOX_WORKSPACE "/.sandbox-mcp-clone"
+
 enum clone_step {
     CLONE_CLEAR,
     CLONE_FETCH,
     CLONE_FIRST_COMMIT,
     CLONE_HEAD,
     CLONE_BRANCH,
+    CLONE_NAME, /* only if STAGED */
     CLONE_CLEANUP
 };
 
 struct clone {
     enum clone_step step;
     struct repository repository;
-    char *folder;
+    bool staged;
+    char *folder; /* where git works: STAGING if STAGED */
     struct progress progress;
     char *failure; /* set when CLONE_CLEANUP ends a failed clone */
     const char *hint;
@@ -133,8 +139,19 @@ static void fetch_failed(struct run *run, const struct command_result *result)
 static void done(struct run *run)
 {
     clone_free(run);
-    run->session.cloned = true;
+    run_place(run)->cloned = true;
     run_apply(run, RUN_EV_CLONED);
+}
+
+static void named(struct run *run, const struct command_result *result)
+{
+    if (result->code == 0)
+        done(run);
+    else
+        fail(run, "clone_failed",
+             mem_printf("repository: the workspace has something else at %s",
+                        run_place(run)->directory),
+             "let the agent rename it, or use a new session", false);
 }
 
 static void next(struct run *run, enum clone_step step)
@@ -151,9 +168,9 @@ static void take_head(struct run *run, const struct command_result *result)
     git_parse_object(result->out, object);
     if (result->code != 0)
         object[0] = '\0';
-    if (run->session.cloned) {
+    if (run_place(run)->cloned) {
         record_set(&run->record.evidence.base_commit,
-                   object[0] != '\0' ? object : run->session.base_commit);
+                   object[0] != '\0' ? object : run_place(run)->base_commit);
         done(run);
         return;
     }
@@ -163,7 +180,7 @@ static void take_head(struct run *run, const struct command_result *result)
              "push a first commit, or start the run without `repository`", false);
         return;
     }
-    record_set(&run->session.base_commit, object);
+    record_set(&run_place(run)->base_commit, object);
     record_set(&run->record.evidence.base_commit, object);
     next(run, CLONE_BRANCH);
 }
@@ -206,9 +223,15 @@ static void on_done(void *data, const struct command_result *result, const struc
         break;
     case CLONE_BRANCH:
         git_parse_line(result->out, line, sizeof(line));
-        if (result->code == 0 && run->session.branch[0] == '\0')
-            record_set(&run->session.branch, line);
-        done(run);
+        if (result->code == 0 && run_place(run)->branch[0] == '\0')
+            record_set(&run_place(run)->branch, line);
+        if (run->clone->staged)
+            next(run, CLONE_NAME);
+        else
+            done(run);
+        break;
+    case CLONE_NAME:
+        named(run, result);
         break;
     case CLONE_CLEANUP:
         break;
@@ -217,18 +240,22 @@ static void on_done(void *data, const struct command_result *result, const struc
 
 static void build(struct run *run, struct git_command *command)
 {
-    struct clone *clone = run->clone;
+    const struct clone *clone = run->clone;
+    AUTO_FREE char *directory = run_directory(run);
 
     switch (clone->step) {
     case CLONE_CLEAR:
     case CLONE_CLEANUP:
-        git_clear_folder(command, SANDBOX_WORKSPACE);
+        if (clone->staged)
+            git_remove_folder(command, STAGING);
+        else
+            git_clear_folder(command, SANDBOX_WORKSPACE);
         break;
     case CLONE_FETCH:
         if (clone->repository.kind == REPOSITORY_NONE)
             git_init(command, clone->folder);
         else
-            git_clone(command, &clone->repository, run->session.branch, clone->folder);
+            git_clone(command, &clone->repository, run_place(run)->branch, clone->folder);
         break;
     case CLONE_FIRST_COMMIT:
         git_first_commit(command, clone->folder);
@@ -238,6 +265,9 @@ static void build(struct run *run, struct git_command *command)
         break;
     case CLONE_BRANCH:
         git_branch(command, clone->folder);
+        break;
+    case CLONE_NAME:
+        git_name_clone(command, clone->folder, directory, run->record.id.text);
         break;
     }
 }
@@ -286,20 +316,19 @@ void step_clone(struct run *run)
 
     run->clone = NEW(struct clone);
     progress_init(&run->clone->progress);
-    if (run->session.cloned) {
+    if (run_place(run)->cloned) {
         run->clone->folder = run_directory(run);
         next(run, CLONE_HEAD);
         return;
     }
     /* It was judged when the run was made; only its form is needed here. */
-    rc = repository_parse(run->session.repository, &rules, &run->clone->repository, &err);
+    rc = repository_parse(run_place(run)->repository, &rules, &run->clone->repository, &err);
     if (rc < 0) {
         clone_free(run);
         run_fail(run, "clone_failed", err.text, "check the argument `repository`", false);
         return;
     }
-    if (run->clone->repository.name != NULL)
-        record_set(&run->session.directory, run->clone->repository.name);
-    run->clone->folder = run_directory(run);
+    run->clone->staged = places_any_cloned(&run->session);
+    run->clone->folder = run->clone->staged ? mem_strdup(STAGING) : run_directory(run);
     next(run, CLONE_CLEAR);
 }

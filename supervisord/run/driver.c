@@ -37,7 +37,7 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
         .model = run->record.model,
         .directory = setup->directory,
         .home = SANDBOX_HOME,
-        .conversation = run->session.agent_session,
+        .conversation = run_place(run)->agent_session,
         .title = run->record.title,
         .providers = setup->providers,
         .provider_count = options->model_service_count,
@@ -186,8 +186,8 @@ static bool on_sending(void *data, const char *conversation, const char *prompt_
     struct error err = ERROR_INIT;
 
     if (conversation[0] != '\0')
-        record_set(&run->session.agent_session, conversation);
-    record_set(&run->session.agent, run->record.agent);
+        record_set(&run_place(run)->agent_session, conversation);
+    record_set(&run_place(run)->agent, run->record.agent);
     record_set(&run->record.prompt_id, prompt_id[0] != '\0' ? prompt_id : PROMPT_WITHOUT_ID);
     if (run_save(run, &err) == 0)
         return true;

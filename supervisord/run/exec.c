@@ -38,7 +38,7 @@ int run_exec_start(struct run_exec **out, struct runs *runs, const struct id *id
     if (run == NULL || run->sandbox == NULL || run->sandbox_over ||
         !run_state_has_sandbox((enum run_state)run->record.state))
         return error_set(err, ERR_CONFLICT, 0, "run %s has no live sandbox now", id->text);
-    cwd = run->session.cloned ? run_directory(run) : mem_strdup(SANDBOX_WORKSPACE);
+    cwd = run_place(run)->cloned ? run_directory(run) : mem_strdup(SANDBOX_WORKSPACE);
     exec = NEW(struct run_exec);
     exec->callbacks = *callbacks;
     env = environment_new(run);

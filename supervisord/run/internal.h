@@ -118,6 +118,11 @@ struct run *registry_find_session(struct runs *runs, const struct id *session, b
 /* Makes the live object for a record (copied). */
 struct run *registry_add(struct runs *runs, const struct run_record *record,
                          const struct session_record *session);
+/* Bits of the session's places that live runs work in or wait for. */
+uint32_t registry_places_in_use(struct runs *runs, const struct id *session);
+/* A run was created in the session: the session's other live runs, which write it too, get to know
+ * what that changed. */
+void registry_session_grew(struct runs *runs, const struct session_record *session);
 void registry_release(
     struct run *run); /* after the final state: frees it once its handles are closed */
 
@@ -221,8 +226,27 @@ void driver_setup_finish(struct driver_setup *setup, const struct run *run);
  */
 int driver_resume(struct run *run, struct error *err);
 
-/* Where the repository lies inside: heap string. */
-char *run_directory(const struct run *run);
+/* places.c */
+/* The one that the run works in, borrowed from its session. */
+struct session_place *run_place(struct run *run);
+/* Where it lies inside: heap string. */
+char *run_directory(struct run *run);
+bool places_any_cloned(const struct session_record *session);
+/* The place of a repository, or -1. */
+int places_find(const struct session_record *session, const char *repository);
+/* The first place of a new session. NAME is for its folder; NULL: the workspace itself. */
+void places_begin(struct session_record *session, const char *repository, const char *branch,
+                  const char *name);
+/* Another one, which becomes the newest run's. IN_USE: bits of places that live runs work in or
+ * wait for. ERR_LIMIT: there are as many as can be. */
+int places_add(struct session_record *session, uint32_t in_use, const char *repository,
+               const char *branch, const char *name, struct error *err);
+/* Where a run that names no repository works: where the newest one does, unless that never got
+ * there. */
+uint32_t places_go_on(const struct session_record *session, uint32_t in_use);
+/* What the newest run has added to its session, for the copy that an older run writes. */
+void places_take_new(struct session_record *to, const struct session_record *from);
+
 void run_touch(struct run *run);
 
 /* exec.c */

@@ -26,6 +26,33 @@ struct run *registry_find_session(struct runs *runs, const struct id *session, b
     return NULL;
 }
 
+uint32_t registry_places_in_use(struct runs *runs, const struct id *session)
+{
+    uint32_t found = 0;
+
+    LIST_EACH(&runs->live, link) {
+        const struct run *run = LIST_ENTRY(link, struct run, link);
+
+        if (str_equal(run->session.id.text, session->text))
+            found |= UINT32_C(1) << run->record.place;
+    }
+    return found;
+}
+
+void registry_session_grew(struct runs *runs, const struct session_record *session)
+{
+    LIST_EACH(&runs->live, link) {
+        struct run *run = LIST_ENTRY(link, struct run, link);
+
+        if (!str_equal(run->session.id.text, session->id.text))
+            continue;
+        record_set(&run->session.title, session->title);
+        run->session.run_count = session->run_count;
+        run->session.last_run = session->last_run;
+        places_take_new(&run->session, session);
+    }
+}
+
 static void run_free(void *data)
 {
     struct run *run = data;

@@ -121,6 +121,69 @@ static int not_found(struct error *err, const char *argument, const char *what, 
     return -1;
 }
 
+/* Whether this repository may be worked on; fills in REPOSITORY, to be finished in any case. */
+static int judge_repository(struct runs *runs, const struct run_request *request,
+                            struct repository *repository, struct error *err)
+{
+    const struct runs_options *options = &runs->options;
+    struct repository_rules rules = { .targets = options->git_targets,
+                                      .target_count = options->git_service_count,
+                                      .local_folders = options->local_repositories,
+                                      .local_folder_count = options->local_repository_count,
+                                      .any_local = request->local_caller };
+    static const char *const canonical[] = { "https://github.com", "https://gitlab.com" };
+    const char **targets =
+        mem_new_zero(options->git_service_count + ARRAY_LEN(canonical), sizeof(*targets));
+    int rc;
+
+    for (size_t i = 0; i < options->git_service_count; i++)
+        targets[i] = options->git_targets[i];
+    for (size_t i = 0; i < options->git_service_count; i++) {
+        if (str_equal(options->git_services[i], "github"))
+            targets[rules.target_count++] = canonical[0];
+        if (str_equal(options->git_services[i], "gitlab"))
+            targets[rules.target_count++] = canonical[1];
+    }
+    rules.targets = targets;
+    rc = repository_parse(request->repository, &rules, repository, err);
+    free(targets);
+    return rc;
+}
+
+/* Sets the place of the session in which the run will work: the one it names, else where the
+ * session's newest run works. */
+static int continue_in(struct runs *runs, const struct run_request *request,
+                       struct session_record *session, struct error *err)
+{
+    uint32_t in_use = registry_places_in_use(runs, &session->id);
+    int known = request->repository[0] == '\0' ? (int)places_go_on(session, in_use)
+                                               : places_find(session, request->repository);
+    struct repository repository;
+    int rc;
+
+    if (known >= 0) {
+        struct session_place *place = &session->places[known];
+
+        session->place = (uint32_t)known;
+        if (!place->cloned && (in_use & UINT32_C(1) << known) == 0 && request->branch[0] != '\0')
+            record_set(&place->branch, request->branch);
+        if (request->branch[0] == '\0' || str_equal(request->branch, place->branch))
+            return 0;
+        error_argument(err, "branch",
+                       "this session works on branch `%s` of that repository; leave branch out "
+                       "(the agent can change branches itself), or start a new session",
+                       place->branch);
+        err->code = ERR_CONFLICT;
+        return -1;
+    }
+    rc = judge_repository(runs, request, &repository, err);
+    if (rc == 0)
+        rc =
+            places_add(session, in_use, request->repository, request->branch, repository.name, err);
+    repository_finish(&repository);
+    return rc;
+}
+
 static int continue_session(struct runs *runs, const struct run_request *request,
                             struct session_record *session, struct error *err)
 {
@@ -137,22 +200,7 @@ static int continue_session(struct runs *runs, const struct run_request *request
         err->code = ERR_CONFLICT;
         return -1;
     }
-    if (request->repository[0] != '\0' && !str_equal(request->repository, session->repository)) {
-        error_argument(err, "repository",
-                       "this session works on `%s`; leave repository out, or start a new session",
-                       session->repository);
-        err->code = ERR_CONFLICT;
-        return -1;
-    }
-    if (request->branch[0] != '\0' && !str_equal(request->branch, session->branch)) {
-        error_argument(
-            err, "branch",
-            "this session began on branch `%s`; leave branch out, or start a new session",
-            session->branch);
-        err->code = ERR_CONFLICT;
-        return -1;
-    }
-    return 0;
+    return continue_in(runs, request, session, err);
 }
 
 static int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
@@ -168,41 +216,19 @@ static int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
 static int new_session(struct runs *runs, const struct run_request *request, uint64_t now,
                        struct session_record *session, struct error *err)
 {
-    const struct runs_options *options = &runs->options;
-    struct repository_rules rules = { .targets = options->git_targets,
-                                      .target_count = options->git_service_count,
-                                      .local_folders = options->local_repositories,
-                                      .local_folder_count = options->local_repository_count,
-                                      .any_local = request->local_caller };
-    static const char *const canonical[] = { "https://github.com", "https://gitlab.com" };
-    const char **targets =
-        mem_new_zero(options->git_service_count + ARRAY_LEN(canonical), sizeof(*targets));
     struct repository repository;
-    int rc;
+    int rc = judge_repository(runs, request, &repository, err);
 
-    for (size_t i = 0; i < options->git_service_count; i++)
-        targets[i] = options->git_targets[i];
-    for (size_t i = 0; i < options->git_service_count; i++) {
-        if (str_equal(options->git_services[i], "github"))
-            targets[rules.target_count++] = canonical[0];
-        if (str_equal(options->git_services[i], "gitlab"))
-            targets[rules.target_count++] = canonical[1];
+    if (rc == 0 && request->branch[0] != '\0' && request->repository[0] == '\0')
+        rc = error_argument(err, "branch", "needs `repository` too");
+    if (rc == 0) {
+        id_make(&runs->session_ids, ID_KIND_SESSION, now, &session->id);
+        rc = session_uid(runs, &session->host_uid, err);
     }
-    rules.targets = targets;
-    rc = repository_parse(request->repository, &rules, &repository, err);
-    repository_finish(&repository);
-    free(targets);
-    if (rc < 0)
-        return -1;
-    if (request->branch[0] != '\0' && request->repository[0] == '\0')
-        return error_argument(err, "branch", "needs `repository` too");
-    id_make(&runs->session_ids, ID_KIND_SESSION, now, &session->id);
-    if (session_uid(runs, &session->host_uid, err) < 0)
-        return -1;
-    record_set(&session->repository, request->repository);
-    record_set(&session->branch, request->branch);
+    places_begin(session, request->repository, request->branch, repository.name);
     session->created_ms = now;
-    return 0;
+    repository_finish(&repository);
+    return rc;
 }
 
 static int find_repetition(struct runs *runs, const struct run_request *request,
@@ -241,8 +267,9 @@ static void fill_run(struct runs *runs, const struct run_request *request,
                request->agent[0] != '\0' ? request->agent : runs->options.default_agent);
     record_set(&run->model,
                request->model[0] != '\0' ? request->model : runs->options.default_model);
-    record_set(&run->repository, session->repository);
-    record_set(&run->branch, session->branch);
+    run->place = session->place;
+    record_set(&run->repository, session->places[session->place].repository);
+    record_set(&run->branch, session->places[session->place].branch);
     record_set(&run->idempotency_key, request->idempotency_key);
     run->created_ms = run->updated_ms = now;
     run->timeout_ms =
@@ -305,6 +332,7 @@ static int create(struct runs *runs, const struct run_request *request, struct r
         return -1;
     if (write_run(runs, run, session, err) < 0)
         return -1;
+    registry_session_grew(runs, session);
     live = registry_add(runs, run, session);
     live->driver = driver;
     log_info(run->id.text, "created in session %s", session->id.text);

@@ -33,7 +33,7 @@ void setup_free(struct run *run)
 static void done(struct run *run)
 {
     setup_free(run);
-    run->session.set_up = true;
+    run_place(run)->set_up = true;
     run_apply(run, RUN_EV_SET_UP);
 }
 
@@ -226,12 +226,12 @@ static bool matches(const char *pattern, const char *address)
 }
 
 /* The first that fits, in the order of the file. */
-static const struct run_repository *find_repository(const struct run *run)
+static const struct run_repository *find_repository(struct run *run)
 {
     const struct runs_options *options = &run->runs->options;
 
     for (size_t i = 0; i < options->repository_count; i++) {
-        if (matches(options->repositories[i].address, run->session.repository))
+        if (matches(options->repositories[i].address, run_place(run)->repository))
             return &options->repositories[i];
     }
     return NULL;
@@ -241,7 +241,7 @@ void step_setup(struct run *run)
 {
     const struct run_repository *repository = find_repository(run);
 
-    if (run->session.set_up || run->session.repository[0] == '\0') {
+    if (run_place(run)->set_up || run_place(run)->repository[0] == '\0') {
         done(run);
         return;
     }

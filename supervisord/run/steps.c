@@ -16,13 +16,6 @@ void run_touch(struct run *run)
     run->active_mono_ms = clock_mono_ms(run->runs->clock);
 }
 
-char *run_directory(const struct run *run)
-{
-    if (run->session.directory[0] == '\0')
-        return mem_strdup(SANDBOX_WORKSPACE);
-    return mem_printf(SANDBOX_WORKSPACE "/%s", run->session.directory);
-}
-
 /* Sandbox
  * -------------------------------------------------------------------------------------------------------
  */
@@ -111,12 +104,12 @@ static int add_local_source(struct run *run, struct sandbox_spec *spec, struct e
     struct repository repository;
     struct stat st;
 
-    if (run->session.cloned || run->session.repository[0] == '\0')
+    if (run_place(run)->cloned || run_place(run)->repository[0] == '\0')
         return 0;
-    if (!str_starts(run->session.repository, "/") &&
-        !str_starts(run->session.repository, "file://"))
+    if (!str_starts(run_place(run)->repository, "/") &&
+        !str_starts(run_place(run)->repository, "file://"))
         return 0;
-    if (repository_parse(run->session.repository, &rules, &repository, err) < 0) {
+    if (repository_parse(run_place(run)->repository, &rules, &repository, err) < 0) {
         repository_finish(&repository);
         return -1;
     }

@@ -66,7 +66,7 @@ void step_finish(struct run *run)
 
     run->finished = true;
     /* What a broken clone left is removed with the session, or by its next run. */
-    if (!run->session.cloned && workspace_remove_empty(&run->layout, &err) < 0)
+    if (!places_any_cloned(&run->session) && workspace_remove_empty(&run->layout, &err) < 0)
         log_info(run->record.id.text, "kept: %s", err.text);
     log_info(run->record.id.text, "ended: %s, verdict %s",
              run_state_name((enum run_state)run->record.state), run->record.verdict);

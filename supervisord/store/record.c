@@ -107,18 +107,47 @@ static const struct field run_fields[] = {
     { 46, FIELD_HASH, offsetof(struct run_record, token_hash) },
     U32(47, struct run_record, agent_process),
     STRING(48, struct run_record, isolation),
+    U32(60, struct run_record, place),
 };
 
+/* The first place has the tags from before there were more. */
+#define PLACE(base, number)                                                                        \
+    STRING(base, struct session_record, places[number].repository),                                \
+        STRING((base) + 1, struct session_record, places[number].branch),                          \
+        STRING((base) + 2, struct session_record, places[number].directory),                       \
+        STRING((base) + 3, struct session_record, places[number].base_commit),                     \
+        BOOL((base) + 4, struct session_record, places[number].cloned),                            \
+        BOOL((base) + 5, struct session_record, places[number].set_up),                            \
+        STRING((base) + 6, struct session_record, places[number].agent),                           \
+        STRING((base) + 7, struct session_record, places[number].agent_session)
+
 static const struct field session_fields[] = {
-    SESSION(1, struct session_record, id),        STRING(2, struct session_record, title),
-    STRING(3, struct session_record, repository), STRING(4, struct session_record, branch),
-    STRING(5, struct session_record, directory),  STRING(6, struct session_record, base_commit),
-    STRING(7, struct session_record, agent),      STRING(8, struct session_record, agent_session),
-    U32(9, struct session_record, host_uid),      BOOL(10, struct session_record, cloned),
-    U64(11, struct session_record, created_ms),   U64(12, struct session_record, updated_ms),
-    U64(13, struct session_record, run_count),    RUN(14, struct session_record, last_run),
-    BOOL(15, struct session_record, set_up),
+    SESSION(1, struct session_record, id),
+    STRING(2, struct session_record, title),
+    STRING(3, struct session_record, places[0].repository),
+    STRING(4, struct session_record, places[0].branch),
+    STRING(5, struct session_record, places[0].directory),
+    STRING(6, struct session_record, places[0].base_commit),
+    STRING(7, struct session_record, places[0].agent),
+    STRING(8, struct session_record, places[0].agent_session),
+    U32(9, struct session_record, host_uid),
+    BOOL(10, struct session_record, places[0].cloned),
+    U64(11, struct session_record, created_ms),
+    U64(12, struct session_record, updated_ms),
+    U64(13, struct session_record, run_count),
+    RUN(14, struct session_record, last_run),
+    BOOL(15, struct session_record, places[0].set_up),
+    U32(16, struct session_record, place_count),
+    U32(17, struct session_record, place),
+    PLACE(100, 1),
+    PLACE(108, 2),
+    PLACE(116, 3),
+    PLACE(124, 4),
+    PLACE(132, 5),
+    PLACE(140, 6),
+    PLACE(148, 7),
 };
+_Static_assert(SESSION_PLACES_MAX == 8, "each place has its tags");
 
 /* Without number: it is part of the key. */
 static const struct field event_fields[] = {
@@ -431,7 +460,7 @@ void run_record_copy(struct run_record *to, const struct run_record *from)
 
 void session_record_init(struct session_record *session)
 {
-    *session = (struct session_record){ 0 };
+    *session = (struct session_record){ .place_count = 1 };
     strings_init(&session_layout, session);
 }
 
@@ -490,7 +519,13 @@ int session_record_decode(const void *data, size_t len, struct session_record *s
 {
     session_record_finish(session);
     session_record_init(session);
-    return decode(&session_layout, data, len, session, err);
+    if (decode(&session_layout, data, len, session, err) < 0)
+        return -1;
+    if (session->place_count == 0 || session->place_count > SESSION_PLACES_MAX ||
+        session->place >= session->place_count)
+        return error_set(err, ERR_BUG, 0, "damaged session record: place %u of %u",
+                         (unsigned)session->place, (unsigned)session->place_count);
+    return 0;
 }
 
 void event_record_encode(const struct event_record *event, struct buf *out)

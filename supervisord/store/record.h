@@ -60,6 +60,7 @@ struct run_record {
     char *model;
     char *repository;
     char *branch;
+    uint32_t place; /* of its session's places: the one it works in */
     char *verdict;
     char *output; /* the agent's last answer */
     uint64_t created_ms;
@@ -80,18 +81,29 @@ struct run_record {
     struct run_usage_record usage;
 };
 
+/* Where in a session's workspace a run works. Its first two and where it lies are settled with the
+ * run that first names it. */
+struct session_place {
+    char *repository;  /* "" for a session that began without one */
+    char *branch;      /* as asked for, then as found; "" the default one, not yet known */
+    char *directory;   /* relative to the workspace: "" or "calc" */
+    char *base_commit; /* HEAD right after the clone; "" before it */
+    bool cloned;       /* the clone is whole: set in the transaction that says so */
+    bool set_up;       /* the set-up command has done its work, or there is none */
+    char *agent;
+    char *agent_session; /* the agent's own id of the conversation, which belongs to the folder; ""
+                            before the first prompt */
+};
+
+#define SESSION_PLACES_MAX 8
+
 struct session_record {
     struct id id;
     char *title;
-    char *repository;
-    char *branch;
-    char *directory;   /* where the repository lies inside the workspace, relative: "" or "calc" */
-    char *base_commit; /* HEAD right after the clone; "" before it */
-    char *agent;
-    char *agent_session; /* the agent's own id of the conversation; "" before the first prompt */
-    uint32_t host_uid;   /* uid its sandbox runs under on the host */
-    bool set_up;         /* the set-up command has done its work, or there is none */
-    bool cloned;         /* the clone is whole: set in the transaction that says so */
+    struct session_place places[SESSION_PLACES_MAX]; /* only ever added to */
+    uint32_t place_count;                            /* at least 1 */
+    uint32_t place;                                  /* that of the newest run */
+    uint32_t host_uid;                               /* uid its sandbox runs under on the host */
     uint64_t created_ms;
     uint64_t updated_ms;
     uint64_t run_count;

@@ -99,6 +99,25 @@ void git_clone(struct git_command *command, const struct repository *repository,
     add(command, "--", repository->url, folder, NULL);
 }
 
+void git_remove_folder(struct git_command *command, const char *folder)
+{
+    *command = (struct git_command){ .argc = 0 };
+    add(command, "rm", "-rf", "--", folder, NULL);
+}
+
+void git_name_clone(struct git_command *command, const char *from, const char *to,
+                    const char *owner)
+{
+    static const char script[] =
+        "note=.git/sandbox-mcp-clone; "
+        "if [ -e \"$2\" ] || [ -L \"$2\" ]; then "
+        "grep -qsxF -e \"$3\" \"$2/$note\" && exec rm -rf -- \"$1\"; exit 1; fi; "
+        "printf '%s\\n' \"$3\" >\"$1/$note\" && mv -T -- \"$1\" \"$2\"";
+
+    *command = (struct git_command){ .argc = 0 };
+    add(command, "sh", "-c", script, "sh", from, to, owner, NULL);
+}
+
 void git_init(struct git_command *command, const char *folder)
 {
     *command = (struct git_command){ .argc = 0 };

@@ -111,6 +111,12 @@ void git_config_write(struct buf *out, const struct git_route *routes, size_t co
 void git_clear_folder(struct git_command *command, const char *folder); /* empties a folder */
 void git_clone(struct git_command *command, const struct repository *repository, const char *branch,
                const char *folder);
+/* Removes FOLDER, whatever is there. */
+void git_remove_folder(struct git_command *command, const char *folder);
+/* Gives a whole clone its name TO; fails when something is there, unless it is this very clone of
+ * OWNER's, which was named before. */
+void git_name_clone(struct git_command *command, const char *from, const char *to,
+                    const char *owner);
 void git_init(struct git_command *command, const char *folder);
 void git_first_commit(struct git_command *command, const char *folder);
 void git_head(struct git_command *command, const char *folder);

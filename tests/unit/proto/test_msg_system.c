@@ -50,9 +50,13 @@ TEST(status_counts_runs_by_state)
 
 TEST(sessions_services_secrets_and_records_are_written)
 {
-    struct session_view session = {
-        .sessionId = "ses_1", .createdAt = 1, .updatedAt = 2, .runs = 3
-    };
+    const struct session_place_view places[] = { { "", "", "" }, { "https://a/b", "main", "b" } };
+    struct session_view session = { .sessionId = "ses_1",
+                                    .createdAt = 1,
+                                    .updatedAt = 2,
+                                    .runs = 3,
+                                    .places = places,
+                                    .place_count = 2 };
     struct service_view service = { "anthropic", "https://a", "KEY", true };
     struct secret_view secret = { "KEY", "stored", 5 };
     struct audit_view record = { .number = 1, .time = 2, .verdict = "deny", .reason = "egress" };
@@ -67,7 +71,9 @@ TEST(sessions_services_secrets_and_records_are_written)
     audit_view_write(&writer, &record);
     json_write_array_end(&writer);
     CHECK_STR(buf_text(&buf),
-              "[{\"sessionId\":\"ses_1\",\"createdAt\":1,\"updatedAt\":2,\"runs\":3},{\"name\":"
+              "[{\"sessionId\":\"ses_1\",\"createdAt\":1,\"updatedAt\":2,\"runs\":3,"
+              "\"repositories\":[{\"repository\":\"https://a/b\",\"branch\":\"main\","
+              "\"directory\":\"b\"}]},{\"name\":"
               "\"anthropic\",\"target\":\"https://"
               "a\",\"secret\":\"KEY\",\"secretPresent\":true},{\"name\":\"KEY\",\"source\":"
               "\"stored\",\"updatedAt\":5},{\"number\":1,\"time\":2,\"verdict\":\"deny\","

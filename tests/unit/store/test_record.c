@@ -160,14 +160,14 @@ static void fill_session(struct session_record *session)
     session_record_init(session);
     session->id = sample_id(ID_KIND_SESSION, 3);
     record_set(&session->title, "title");
-    record_set(&session->repository, "https://forge.example/a.git");
-    record_set(&session->branch, "main");
-    record_set(&session->directory, "calc");
-    record_set(&session->base_commit, "abc");
-    record_set(&session->agent, "opencode");
-    record_set(&session->agent_session, "ses_x");
+    record_set(&session->places[0].repository, "https://forge.example/a.git");
+    record_set(&session->places[0].branch, "main");
+    record_set(&session->places[0].directory, "calc");
+    record_set(&session->places[0].base_commit, "abc");
+    record_set(&session->places[0].agent, "opencode");
+    record_set(&session->places[0].agent_session, "ses_x");
     session->host_uid = 4000000000u;
-    session->cloned = true;
+    session->places[0].cloned = true;
     session->created_ms = 1;
     session->updated_ms = 1ull << 40;
     session->run_count = 255;
@@ -188,14 +188,14 @@ TEST(a_session_with_every_field_comes_back_as_it_was)
     CHECK_OK(session_record_decode(bytes.data, bytes.len, &back, &err));
     CHECK_STR(back.id.text, session.id.text);
     CHECK_STR(back.title, "title");
-    CHECK_STR(back.repository, session.repository);
-    CHECK_STR(back.branch, "main");
-    CHECK_STR(back.directory, "calc");
-    CHECK_STR(back.base_commit, "abc");
-    CHECK_STR(back.agent, "opencode");
-    CHECK_STR(back.agent_session, "ses_x");
+    CHECK_STR(back.places[0].repository, session.places[0].repository);
+    CHECK_STR(back.places[0].branch, "main");
+    CHECK_STR(back.places[0].directory, "calc");
+    CHECK_STR(back.places[0].base_commit, "abc");
+    CHECK_STR(back.places[0].agent, "opencode");
+    CHECK_STR(back.places[0].agent_session, "ses_x");
     CHECK_EQ(back.host_uid, 4000000000u);
-    CHECK(back.cloned);
+    CHECK(back.places[0].cloned);
     CHECK_EQ(back.created_ms, 1);
     CHECK_EQ(back.updated_ms, 1ull << 40);
     CHECK_EQ(back.run_count, 255);
@@ -203,7 +203,47 @@ TEST(a_session_with_every_field_comes_back_as_it_was)
     session_record_finish(&back);
     session_record_copy(&back, &session);
     session_record_finish(&session);
-    CHECK_STR(back.agent_session, "ses_x");
+    CHECK_STR(back.places[0].agent_session, "ses_x");
+    session_record_finish(&back);
+}
+
+TEST(a_session_keeps_all_its_places_and_none_that_it_does_not_have)
+{
+    struct error err = ERROR_INIT;
+    struct session_record session;
+    struct session_record back;
+    AUTO_BUF struct buf bytes = { 0 };
+
+    buf_init(&bytes, 1 << 16);
+    fill_session(&session);
+    for (uint32_t i = 1; i < SESSION_PLACES_MAX; i++) {
+        AUTO_FREE char *name = mem_printf("app-%u", (unsigned)i + 1);
+
+        record_set(&session.places[i].directory, name);
+        session.places[i].set_up = true;
+    }
+    session.place_count = SESSION_PLACES_MAX;
+    session.place = 7;
+    session_record_init(&back);
+    session_record_encode(&session, &bytes);
+    CHECK_OK(session_record_decode(bytes.data, bytes.len, &back, &err));
+    CHECK_EQ(back.place_count, SESSION_PLACES_MAX);
+    CHECK_EQ(back.place, 7);
+    CHECK_STR(back.places[1].directory, "app-2");
+    CHECK_STR(back.places[7].directory, "app-8");
+    CHECK(back.places[7].set_up && !back.places[7].cloned);
+    CHECK_STR(back.places[0].directory, "calc");
+
+    session.place_count = 7; /* the place is none of them */
+    buf_clear(&bytes);
+    session_record_encode(&session, &bytes);
+    CHECK_EQ(session_record_decode(bytes.data, bytes.len, &back, &err), -1);
+    CHECK_HAS(err.text, "place 7 of 7");
+    session.place_count = SESSION_PLACES_MAX + 1;
+    buf_clear(&bytes);
+    session_record_encode(&session, &bytes);
+    CHECK_EQ(session_record_decode(bytes.data, bytes.len, &back, &err), -1);
+    session_record_finish(&session);
     session_record_finish(&back);
 }
 

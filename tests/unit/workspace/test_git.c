@@ -1,8 +1,12 @@
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/mem.h"
 #include "common/str.h"
 #include "harness/test.h"
+#include "harness/tmp.h"
 #include "workspace/workspace.h"
 
 static struct buf output(const char *data, size_t len)
@@ -138,4 +142,52 @@ TEST(the_sandboxs_git_configuration_sends_addresses_to_the_proxy)
           NULL);
     CHECK(strstr(buf_text(&text), "extraHeader = Authorization: Basic QUJD") != NULL);
     buf_finish(&text);
+}
+
+/* The exit code of the command, run here. */
+static int run_here(struct git_command *command)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        execvp(command->argv[0], command->argv);
+        _exit(127);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    git_command_finish(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int name_clone(const char *from, const char *to, const char *owner)
+{
+    struct git_command command;
+
+    git_name_clone(&command, from, to, owner);
+    return run_here(&command);
+}
+
+TEST(a_clone_gets_its_name_once_and_takes_nobody_elses)
+{
+    const char *to = tmp_path("name");
+    const char *from = tmp_subdir("staging");
+    struct stat info;
+
+    tmp_subdir("staging/.git");
+    CHECK_EQ(name_clone(from, to, "run_1"), 0);
+    CHECK_EQ(stat(from, &info), -1);
+    CHECK_EQ(stat(to, &info), 0);
+    /* The step is repeated after a kill, with a fresh clone. */
+    tmp_subdir("staging");
+    tmp_subdir("staging/.git");
+    CHECK_EQ(name_clone(from, to, "run_1"), 0);
+    CHECK_EQ(stat(from, &info), -1);
+    /* Another's is not taken, nor a file, nor a link. */
+    tmp_subdir("staging");
+    tmp_subdir("staging/.git");
+    CHECK_EQ(name_clone(from, to, "run_2"), 1);
+    CHECK_EQ(name_clone(from, tmp_file("file", "", 0, 0600), "run_1"), 1);
+    CHECK_EQ(symlink("/nowhere", tmp_path("link")), 0);
+    CHECK_EQ(name_clone(from, tmp_path("link"), "run_1"), 1);
+    CHECK_EQ(stat(from, &info), 0);
 }

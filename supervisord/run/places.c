@@ -1,0 +1,144 @@
+/* places.c: the repositories of a session. Each has a folder of the workspace to itself, its own
+ * branch and its own clone; a run works in one. */
+#include "run/internal.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "common/str.h"
+
+struct session_place *run_place(struct run *run)
+{
+    return &run->session.places[run->record.place];
+}
+
+char *run_directory(struct run *run)
+{
+    const struct session_place *place = run_place(run);
+
+    if (place->directory[0] == '\0')
+        return mem_strdup(SANDBOX_WORKSPACE);
+    return mem_printf(SANDBOX_WORKSPACE "/%s", place->directory);
+}
+
+bool places_any_cloned(const struct session_record *session)
+{
+    for (size_t i = 0; i < session->place_count; i++) {
+        if (session->places[i].cloned)
+            return true;
+    }
+    return false;
+}
+
+/* Without what makes no difference to a git server. */
+static size_t address_len(const char *address)
+{
+    size_t len = strlen(address);
+
+    while (len > 1 && address[len - 1] == '/')
+        len--;
+    if (len > 4 && strncmp(address + len - 4, ".git", 4) == 0 && address[len - 5] != '/')
+        len -= 4;
+    return len;
+}
+
+int places_find(const struct session_record *session, const char *repository)
+{
+    for (size_t i = 0; i < session->place_count; i++) {
+        const char *known = session->places[i].repository;
+
+        if (known[0] != '\0' && address_len(known) == address_len(repository) &&
+            strncmp(known, repository, address_len(known)) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* Two repositories of one name lie side by side, also for tools that don't tell cases apart. */
+static bool folder_taken(const struct session_record *session, const char *folder)
+{
+    for (size_t i = 0; i < session->place_count; i++) {
+        if (strcasecmp(session->places[i].directory, folder) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void settle(struct session_record *session, size_t at, const char *repository,
+                   const char *branch, const char *name)
+{
+    struct session_place *place = &session->places[at];
+    AUTO_FREE
+    char *folder = mem_strdup(name ? name : "");
+
+    for (unsigned number = 2; name && folder_taken(session, folder); number++) {
+        free(folder);
+        folder = mem_printf("%s-%u", name, number);
+    }
+    record_set(&place->repository, repository);
+    record_set(&place->branch, branch);
+    record_set(&place->directory, folder);
+    session->place = (uint32_t)at;
+}
+
+void places_begin(struct session_record *session, const char *repository, const char *branch,
+                  const char *name)
+{
+    settle(session, 0, repository, branch, name);
+}
+
+/* A place whose clone never came about, and that no run waits for, is given away again. */
+static int free_place(const struct session_record *session, uint32_t in_use)
+{
+    for (uint32_t i = 1; i < session->place_count; i++) {
+        if (!session->places[i].cloned && (in_use & UINT32_C(1) << i) == 0)
+            return (int)i;
+    }
+    return session->place_count < SESSION_PLACES_MAX ? (int)session->place_count : -1;
+}
+
+int places_add(struct session_record *session, uint32_t in_use, const char *repository,
+               const char *branch, const char *name, struct error *err)
+{
+    int at = free_place(session, in_use);
+
+    if (at < 0) {
+        error_argument(err, "repository",
+                       "this session has %d repositories already; start a new session",
+                       SESSION_PLACES_MAX);
+        err->code = ERR_LIMIT;
+        return -1;
+    }
+    if ((uint32_t)at < session->place_count)
+        record_set(&session->places[at].directory, "");
+    settle(session, (size_t)at, repository, branch, name);
+    if ((uint32_t)at == session->place_count)
+        session->place_count++;
+    return 0;
+}
+
+uint32_t places_go_on(const struct session_record *session, uint32_t in_use)
+{
+    uint32_t place = session->place;
+
+    if (session->places[place].cloned || (in_use & UINT32_C(1) << place) != 0)
+        return place;
+    for (uint32_t i = session->place_count; i > 0; i--) {
+        if (session->places[i - 1].cloned)
+            return i - 1;
+    }
+    return place;
+}
+
+void places_take_new(struct session_record *to, const struct session_record *from)
+{
+    for (size_t i = 0; i < from->place_count; i++) {
+        if (to->places[i].cloned)
+            continue;
+        record_set(&to->places[i].repository, from->places[i].repository);
+        record_set(&to->places[i].branch, from->places[i].branch);
+        record_set(&to->places[i].directory, from->places[i].directory);
+    }
+    to->place_count = from->place_count;
+    to->place = from->place;
+}
