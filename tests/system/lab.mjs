@@ -14,6 +14,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { judgeTranscript, Wire } from './mcp-wire.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 export const testsFolder = path.dirname(here);
@@ -211,16 +212,21 @@ class Upstream {
 
 export class ToolError extends Error {}
 
-// One sandbox-mcp process, spoken to in plain JSON lines: what a client of either era does, and no more.
+// One sandbox-mcp process, spoken to in plain JSON lines: what a client of either era does, and no more. CAPABILITIES are the
+// client's; ASKED answers what the server asks.
 export class Mcp {
     #waiting = new Map();
     #rest = '';
     #nextId = 0;
     stray = []; // lines that answer nothing
     stderr = '';
+    wire = new Wire();
 
-    constructor(program, { env, cwd, era = 'legacy', identity = {} }) {
+    constructor(program, { env, cwd, era = 'legacy', revision = '2025-11-25', capabilities = {}, asked, identity = {} }) {
         this.era = era;
+        this.revision = revision;
+        this.capabilities = capabilities;
+        this.asked = asked;
         this.startedAt = performance.now();
         this.child = spawn(program, [], { env, cwd, stdio: ['pipe', 'pipe', 'pipe'], ...identity });
         this.exited = once(this.child, 'exit');
@@ -238,30 +244,54 @@ export class Mcp {
         const lines = (this.#rest + text).split('\n');
         this.#rest = lines.pop();
         for (const line of lines) {
-            const message = JSON.parse(line);
+            this.wire.received(line);
+            this.#onMessage(JSON.parse(line));
+        }
+    }
+
+    #onMessage(message) {
+        if (Array.isArray(message)) {
+            message.forEach(one => this.#onMessage(one));
+        } else if (message.method && message.id !== undefined && this.asked) {
+            Promise.resolve(this.asked(message)).then(result => result && this.write({ jsonrpc: '2.0', id: message.id, result }));
+        } else {
             const waiting = this.#waiting.get(message.id);
             if (!waiting || message.method) {
                 this.stray.push(message);
-                continue;
+                return;
             }
             this.#waiting.delete(message.id);
             if (message.error)
-                waiting.reject(Object.assign(new Error(message.error.message), { code: message.error.code }));
+                waiting.reject(Object.assign(new Error(message.error.message), { code: message.error.code, data: message.error.data }));
             else
                 waiting.resolve(message.result);
         }
     }
 
     write(message) {
-        this.child.stdin.write(JSON.stringify(message) + '\n');
+        this.writeLine(JSON.stringify(message));
     }
 
-    request(method, params = {}) {
-        const id = this.#nextId++;
+    writeLine(line) {
+        this.wire.sent(line);
+        this.child.stdin.write(line + '\n');
+    }
+
+    get envelope() {
+        return { 'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+            'io.modelcontextprotocol/clientInfo': { name: 'lab', version: '1' },
+            'io.modelcontextprotocol/clientCapabilities': this.capabilities };
+    }
+
+    notify(method, params = {}) {
         if (this.era === 'modern')
-            params = { ...params, _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-                'io.modelcontextprotocol/clientInfo': { name: 'lab', version: '1' },
-                'io.modelcontextprotocol/clientCapabilities': {} } };
+            params = { ...params, _meta: { ...params._meta, ...this.envelope } };
+        this.write({ jsonrpc: '2.0', method, params });
+    }
+
+    request(method, params = {}, id = this.#nextId++) {
+        if (this.era === 'modern')
+            params = { ...params, _meta: { ...params._meta, ...this.envelope } };
         return new Promise((resolve, reject) => {
             this.#waiting.set(id, { resolve, reject });
             this.write({ jsonrpc: '2.0', id, method, params });
@@ -271,7 +301,7 @@ export class Mcp {
     async initialize() {
         if (this.era === 'modern')
             return this.request('server/discover');
-        const result = await this.request('initialize', { protocolVersion: '2025-11-25', capabilities: {},
+        const result = await this.request('initialize', { protocolVersion: this.revision, capabilities: this.capabilities,
             clientInfo: { name: 'lab', version: '1' } });
         this.write({ jsonrpc: '2.0', method: 'notifications/initialized' });
         return result;
@@ -472,8 +502,13 @@ export class Lab {
         return this.ctl(['exec', runId, '--', ...argv], options);
     }
 
+    // How a foreign client starts sandbox-mcp, so that what they say to each other is held against the schemas.
+    get recorded() {
+        return { command: process.execPath, args: [path.join(here, 'mcp-recorder.mjs'), this.path('logs'), this.program('sandbox-mcp')] };
+    }
+
     mcp(options = {}) {
-        const client = new Mcp(this.program('sandbox-mcp'), { env: this.env(options.env), cwd: this.path('work'), era: options.era,
+        const client = new Mcp(this.program('sandbox-mcp'), { ...options, env: this.env(options.env), cwd: this.path('work'),
             identity: this.identity });
         this.#clients.push(client);
         return client;
@@ -564,6 +599,11 @@ export class Lab {
         await attempt('sanitizer', () => {
             const reports = fs.readdirSync(this.path('logs')).filter(name => name.startsWith('sanitizer'));
             assert.deepEqual(reports.map(name => read(this.path('logs', name)).slice(0, 3000)), []);
+        });
+        await attempt('messages', () => {
+            const transcripts = fs.readdirSync(this.path('logs')).filter(name => /^mcp-.*\.jsonl$/.test(name));
+            assert.deepEqual([...this.#clients.flatMap(client => client.wire.problems),
+                ...transcripts.flatMap(name => judgeTranscript(fs.readFileSync(this.path('logs', name), 'utf8')))], []);
         });
         await attempt('secret in a file', () => assert.deepEqual(this.filesWithSecret(), []));
         return problems;

@@ -55,7 +55,7 @@ function checkTools(tools) {
 
 test('TypeScript SDK v1', { timeout: 300000 }, () => withLab({}, async lab => {
     const client = new ClientV1({ name: 'lab', version: '1' });
-    await client.connect(new StdioV1({ command: lab.program('sandbox-mcp'), args: [], env: lab.env(), cwd: lab.path('work') }));
+    await client.connect(new StdioV1({ ...lab.recorded, env: lab.env(), cwd: lab.path('work') }));
     try {
         assert.equal(client.getServerVersion().name, 'sandbox-mcp');
         assert.ok(client.getInstructions());
@@ -71,7 +71,7 @@ const modes = { default: undefined, auto: { mode: 'auto' }, 'pinned to 2026-07-2
 for (const [name, versionNegotiation] of Object.entries(modes)) {
     test(`TypeScript SDK v2, ${name}`, { timeout: 300000 }, () => withLab({}, async lab => {
         const client = new ClientV2({ name: 'lab', version: '1' }, versionNegotiation ? { versionNegotiation } : {});
-        await client.connect(new StdioV2({ command: lab.program('sandbox-mcp'), args: [], env: lab.env(), cwd: lab.path('work') }));
+        await client.connect(new StdioV2({ ...lab.recorded, env: lab.env(), cwd: lab.path('work') }));
         try {
             checkTools((await client.listTools()).tools);
             await runLife(lab, (tool, args) => client.callTool({ name: tool, arguments: args }), await lab.repository());
@@ -85,7 +85,7 @@ for (const era of ['legacy', 'modern']) {
     test(`Inspector CLI, ${era}`, { timeout: 300000 }, () => withLab({}, async lab => {
         const inspector = path.join(nodeModules, '@modelcontextprotocol/inspector/clients/launcher/build/index.js');
         const config = lab.path('config', 'inspector.json');
-        fs.writeFileSync(config, JSON.stringify({ mcpServers: { sandbox: { type: 'stdio', command: lab.program('sandbox-mcp'), args: [],
+        fs.writeFileSync(config, JSON.stringify({ mcpServers: { sandbox: { type: 'stdio', ...lab.recorded,
             env: lab.env(), protocolEra: era } } }));
         const inspect = (...args) => run(process.execPath, [inspector, '--cli', '--config', config, '--server', 'sandbox', '--format', 'json',
             ...args], { env: { PATH: process.env.PATH, HOME: lab.path('home'), MCP_INSPECTOR_SECRET_STORE: 'memory', SANDBOX_LAB: lab.id },
