@@ -27,6 +27,8 @@ struct backend {
     bool has_paths;
     enum state state;
     bool launched; /* in this attempt */
+    bool may_launch;
+    bool absent; /* LOST: only because none may be started */
     struct client *client;
     uint64_t give_up_ms;
     uint64_t retry_ms; /* STARTING: the moment of the next try */
@@ -87,6 +89,10 @@ static void schedule_retry(struct backend *backend)
 
 static int launch(struct backend *backend, struct error *err)
 {
+    if (!backend->may_launch) {
+        backend->absent = true;
+        return -1;
+    }
     log_info(LOG, "no supervisor serves %s; starting one", backend->paths.socket);
     if (backend->options->launch(&backend->paths, err) < 0)
         return -1;
@@ -126,13 +132,20 @@ static int try_connect(struct backend *backend, struct error *err)
     return backend->launched ? retry_later(backend, err) : launch(backend, err);
 }
 
-void backend_connect(struct backend *backend)
+void backend_connect(struct backend *backend, enum backend_need need)
 {
     struct error err = ERROR_INIT;
 
+    /* Who may start one comes right behind someone who may not. */
+    if (backend->state == STATE_LOST && backend->absent && need == BACKEND_START)
+        backend->state = STATE_IDLE;
+    else if (backend->state == STATE_IDLE)
+        backend->may_launch = false;
+    if (need == BACKEND_START)
+        backend->may_launch = true;
     if (backend->state != STATE_IDLE)
         return;
-    backend->launched = false;
+    backend->launched = backend->absent = false;
     if (find_paths(backend, &err) < 0 || try_connect(backend, &err) < 0)
         lose(backend, &err);
 }
@@ -223,7 +236,8 @@ static void tell_lost(struct backend *backend)
 
     if (backend->state != STATE_LOST)
         return;
-    log_warn(LOG, "%s", why.text);
+    if (!backend->absent)
+        log_warn(LOG, "%s", why.text);
     backend->state = STATE_IDLE;
     backend->events.lost(backend->events.data, &why);
 }

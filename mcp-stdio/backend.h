@@ -38,8 +38,13 @@ struct backend *backend_new(const struct clock *clock, const struct backend_opti
                             const struct backend_events *events);
 void backend_free(struct backend *backend);
 
+enum backend_need {
+    BACKEND_IF_THERE, /* `lost` when no supervisor runs */
+    BACKEND_START,    /* one is started then */
+};
+
 /* Begins to connect, unless that is done or under way; `connected` or `lost` tells. */
-void backend_connect(struct backend *backend);
+void backend_connect(struct backend *backend, enum backend_need need);
 bool backend_is_connected(const struct backend *backend);
 /* Only while connected. The request's id, or 0: then `lost` follows. */
 uint64_t backend_send(struct backend *backend, enum method method, const char *body);

@@ -9,8 +9,26 @@
 #include "common/json_write.h"
 #include "mcp-stdio/jsonrpc.h"
 
+#define ERA_META "io.modelcontextprotocol/"
+#define ERA_MODERN_REVISION "2026-07-28"
+#define ERA_NEWEST_LEGACY "2025-11-25"
+
 struct server;
 struct request;
+
+enum client_capability {
+    CLIENT_ELICITS = 1, /* shows its user a form */
+    CLIENT_TASKS = 2,   /* the modern extension */
+};
+
+/* Of capabilities as a client declares them. */
+unsigned era_capabilities(const struct json_value *capabilities);
+
+/* Who may keep a result, and how long. */
+enum cache_scope {
+    CACHE_EVERYONE, /* it is the same for everyone, until the program is replaced */
+    CACHE_NOBODY,   /* it may change at any moment */
+};
 
 struct era_method {
     const char *name; /* NULL ends the table */
@@ -20,12 +38,12 @@ struct era_method {
 struct era {
     const char *name;
     const struct era_method *methods;
+    int not_found; /* the error's code for a resource that is not there */
     /* Members that every result of the era begins and ends with. */
-    void (*write_first)(struct json_writer *writer);
+    void (*write_first)(struct json_writer *writer, const char *type);
     void (*write_last)(struct json_writer *writer);
-    /* Members of results that clients may keep: lists and descriptions that are the same for
-     * everyone. */
-    void (*write_cacheable)(struct json_writer *writer);
+    /* Members of lists and of resources' contents. */
+    void (*write_cache)(struct json_writer *writer, enum cache_scope scope);
 };
 
 extern const struct era era_modern;
@@ -33,8 +51,9 @@ extern const struct era era_legacy;
 
 /* True when MESSAGE says that it is modern. Nothing else decides. */
 bool era_modern_claims(const struct jsonrpc_message *message);
-/* Checks what a modern request says about itself; refuses it and returns -1 when that is wrong. */
-int era_modern_check(struct server *server, const struct request *request);
+/* Checks what a modern request says about itself, and takes over the client's capabilities; refuses
+ * it and returns -1 when that is wrong. */
+int era_modern_check(struct server *server, struct request *request);
 
 /* What both eras say about this program: members name, title, version, and the instructions for a
  * model. */

@@ -4,12 +4,14 @@
 
 #include "common/mem.h"
 #include "common/str.h"
-#include "mcp-stdio/call.h"
+#include "mcp-stdio/complete.h"
+#include "mcp-stdio/prompts.h"
+#include "mcp-stdio/resources.h"
 #include "mcp-stdio/server.h"
+#include "mcp-stdio/subscriptions.h"
+#include "mcp-stdio/tasks.h"
 #include "mcp-stdio/tools.h"
 
-#define REVISION "2026-07-28"
-#define META "io.modelcontextprotocol/"
 #define UNSUPPORTED_PROTOCOL_VERSION (-32022)
 #define TTL_MS 300000 /* how long clients may keep what is the same for everyone */
 
@@ -32,6 +34,24 @@ void era_write_server_info(struct json_writer *writer, const char *name)
     json_write_object_end(writer);
 }
 
+static bool has_form(const struct json_value *elicitation)
+{
+    return json_kind(elicitation) == JSON_KIND_OBJECT &&
+           (json_count(elicitation) == 0 || json_get(elicitation, "form"));
+}
+
+unsigned era_capabilities(const struct json_value *capabilities)
+{
+    const struct json_value *extensions = json_get(capabilities, "extensions");
+    unsigned found = 0;
+
+    if (has_form(json_get(capabilities, "elicitation")))
+        found |= CLIENT_ELICITS;
+    if (json_kind(json_get(extensions, ERA_META "tasks")) == JSON_KIND_OBJECT)
+        found |= CLIENT_TASKS;
+    return found;
+}
+
 /* What a request says about itself ------------------------------------------------------------- */
 
 static const struct json_value *meta_of(const struct jsonrpc_message *message)
@@ -41,7 +61,7 @@ static const struct json_value *meta_of(const struct jsonrpc_message *message)
 
 bool era_modern_claims(const struct jsonrpc_message *message)
 {
-    return json_get(meta_of(message), META "protocolVersion") != NULL;
+    return json_get(meta_of(message), ERA_META "protocolVersion") != NULL;
 }
 
 static int refuse(struct server *server, const struct request *request, const char *message)
@@ -55,13 +75,13 @@ static int check_version(struct server *server, const struct request *request, c
     AUTO_BUF struct buf data = BUF_INIT(JSONRPC_LINE_MAX);
     struct json_writer writer;
 
-    if (strcmp(version, REVISION) == 0)
+    if (strcmp(version, ERA_MODERN_REVISION) == 0)
         return 0;
     json_write_init(&writer, &data);
     json_write_object(&writer);
     json_write_name(&writer, "supported");
     json_write_array(&writer);
-    json_write_string(&writer, REVISION);
+    json_write_string(&writer, ERA_MODERN_REVISION);
     json_write_array_end(&writer);
     json_member_string(&writer, "requested", version);
     json_write_object_end(&writer);
@@ -89,31 +109,58 @@ static bool is_log_level(const struct json_value *level)
     return false;
 }
 
-int era_modern_check(struct server *server, const struct request *request)
+int era_modern_check(struct server *server, struct request *request)
 {
     const struct json_value *meta = meta_of(request->message);
-    const char *version = json_string(json_get(meta, META "protocolVersion"));
+    const char *version = json_string(json_get(meta, ERA_META "protocolVersion"));
 
     if (!version)
-        return refuse(server, request, "_meta[\"" META "protocolVersion\"] must be a string");
+        return refuse(server, request, "_meta[\"" ERA_META "protocolVersion\"] must be a string");
     if (check_version(server, request, version) < 0)
         return -1;
-    if (json_kind(json_get(meta, META "clientCapabilities")) != JSON_KIND_OBJECT)
-        return refuse(server, request, "_meta[\"" META "clientCapabilities\"] must be an object");
-    if (!is_client_info(json_get(meta, META "clientInfo")))
+    if (json_kind(json_get(meta, ERA_META "clientCapabilities")) != JSON_KIND_OBJECT)
         return refuse(server, request,
-                      "_meta[\"" META "clientInfo\"] must have the strings name and version");
-    if (!is_log_level(json_get(meta, META "logLevel")))
-        return refuse(server, request, "_meta[\"" META "logLevel\"] is not a level");
+                      "_meta[\"" ERA_META "clientCapabilities\"] must be an object");
+    if (!is_client_info(json_get(meta, ERA_META "clientInfo")))
+        return refuse(server, request,
+                      "_meta[\"" ERA_META "clientInfo\"] must have the strings name and version");
+    if (!is_log_level(json_get(meta, ERA_META "logLevel")))
+        return refuse(server, request, "_meta[\"" ERA_META "logLevel\"] is not a level");
+    request->target.capabilities = era_capabilities(json_get(meta, ERA_META "clientCapabilities"));
     return 0;
 }
 
 /* Methods -------------------------------------------------------------------------------------- */
 
-static void write_cacheable(struct json_writer *writer)
+static void write_cache(struct json_writer *writer, enum cache_scope scope)
 {
-    json_member_u64(writer, "ttlMs", TTL_MS);
-    json_member_string(writer, "cacheScope", "public");
+    json_member_u64(writer, "ttlMs", scope == CACHE_EVERYONE ? TTL_MS : 0);
+    json_member_string(writer, "cacheScope", scope == CACHE_EVERYONE ? "public" : "private");
+}
+
+static void write_empty(struct json_writer *writer, const char *name)
+{
+    json_write_name(writer, name);
+    json_write_object(writer);
+    json_write_object_end(writer);
+}
+
+static void write_capabilities(struct json_writer *writer)
+{
+    json_write_name(writer, "capabilities");
+    json_write_object(writer);
+    write_empty(writer, "tools");
+    json_write_name(writer, "resources");
+    json_write_object(writer);
+    json_member_bool(writer, "subscribe", true);
+    json_write_object_end(writer);
+    write_empty(writer, "prompts");
+    write_empty(writer, "completions");
+    json_write_name(writer, "extensions");
+    json_write_object(writer);
+    write_empty(writer, ERA_META "tasks");
+    json_write_object_end(writer);
+    json_write_object_end(writer);
 }
 
 static void on_discover(struct server *server, const struct request *request)
@@ -123,65 +170,44 @@ static void on_discover(struct server *server, const struct request *request)
     server_answer_begin(&answer, server, &request->target);
     json_write_name(&answer.writer, "supportedVersions");
     json_write_array(&answer.writer);
-    json_write_string(&answer.writer, REVISION);
+    json_write_string(&answer.writer, ERA_MODERN_REVISION);
     json_write_array_end(&answer.writer);
-    json_write_name(&answer.writer, "capabilities");
-    json_write_object(&answer.writer);
-    json_write_name(&answer.writer, "tools");
-    json_write_object(&answer.writer);
-    json_write_object_end(&answer.writer);
-    json_write_object_end(&answer.writer);
+    write_capabilities(&answer.writer);
     json_member_string(&answer.writer, "instructions", era_instructions);
-    write_cacheable(&answer.writer);
+    write_cache(&answer.writer, CACHE_EVERYONE);
     server_answer_end(&answer);
-}
-
-/* Nothing that could be subscribed to exists yet, so the set that is honoured is empty; but it is
- * acknowledged, since clients open a subscription right after discovery and wait for that. */
-static void on_listen(struct server *server, const struct request *request)
-{
-    struct json_writer writer;
-
-    if (json_kind(json_get(request->message->params, "notifications")) != JSON_KIND_OBJECT) {
-        refuse(server, request, "params.notifications must be an object");
-        return;
-    }
-    if (calls_keep_open(server_calls(server), &request->target) < 0) {
-        server_refuse(server, &request->target, JSONRPC_INTERNAL_ERROR,
-                      "too many subscriptions are open", NULL);
-        return;
-    }
-    server_notify_begin(server, &writer, "notifications/subscriptions/acknowledged");
-    json_write_name(&writer, "_meta");
-    json_write_object(&writer);
-    json_write_name(&writer, META "subscriptionId");
-    json_write_raw(&writer, request->target.id.data, request->target.id.len);
-    json_write_object_end(&writer);
-    json_write_name(&writer, "notifications");
-    json_write_object(&writer);
-    json_write_object_end(&writer);
-    server_notify_end(server, &writer);
 }
 
 static const struct era_method methods[] = {
     { "server/discover", on_discover },
     { "tools/list", tools_on_list },
     { "tools/call", tools_on_call },
-    { "subscriptions/listen", on_listen },
+    { "resources/list", resources_on_list },
+    { "resources/templates/list", resources_on_templates },
+    { "resources/read", resources_on_read },
+    { "prompts/list", prompts_on_list },
+    { "prompts/get", prompts_on_get },
+    { "completion/complete", complete_on_request },
+    { "subscriptions/listen", subscriptions_on_listen },
+    { "tasks/get", tasks_on_get },
+    { "tasks/update", tasks_on_update },
+    { "tasks/cancel", tasks_on_cancel },
     { NULL, NULL },
 };
 
-static void write_first(struct json_writer *writer)
+static void write_first(struct json_writer *writer, const char *type)
 {
-    json_member_string(writer, "resultType", "complete");
+    json_member_string(writer, "resultType", type);
 }
 
 static void write_last(struct json_writer *writer)
 {
     json_write_name(writer, "_meta");
     json_write_object(writer);
-    era_write_server_info(writer, META "serverInfo");
+    era_write_server_info(writer, ERA_META "serverInfo");
     json_write_object_end(writer);
 }
 
-const struct era era_modern = { "modern", methods, write_first, write_last, write_cacheable };
+const struct era era_modern = {
+    "modern", methods, JSONRPC_INVALID_PARAMS, write_first, write_last, write_cache,
+};

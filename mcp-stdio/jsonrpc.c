@@ -443,11 +443,22 @@ void jsonrpc_write_error(struct json_writer *writer, struct jsonrpc_slice id, in
     json_write_object_end(writer);
 }
 
+static void write_method(struct json_writer *writer, const char *method)
+{
+    json_member_string(writer, "method", method);
+    json_write_name(writer, "params");
+    json_write_object(writer);
+}
+
 void jsonrpc_write_notification(struct json_writer *writer, const char *method)
 {
     json_write_object(writer);
     json_member_string(writer, "jsonrpc", "2.0");
-    json_member_string(writer, "method", method);
-    json_write_name(writer, "params");
-    json_write_object(writer);
+    write_method(writer, method);
+}
+
+void jsonrpc_write_request(struct json_writer *writer, struct jsonrpc_slice id, const char *method)
+{
+    jsonrpc_write_head(writer, id);
+    write_method(writer, method);
 }

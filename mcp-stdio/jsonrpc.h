@@ -89,5 +89,7 @@ void jsonrpc_write_error(struct json_writer *writer, struct jsonrpc_slice id, in
                          const char *message, const char *data);
 /* {"jsonrpc":"2.0","method":METHOD,"params":{ and no closing braces. */
 void jsonrpc_write_notification(struct json_writer *writer, const char *method);
+/* The same for a request, whose ID is compact JSON. */
+void jsonrpc_write_request(struct json_writer *writer, struct jsonrpc_slice id, const char *method);
 
 #endif

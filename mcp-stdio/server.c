@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "mcp-stdio/call.h"
+#include "mcp-stdio/subscriptions.h"
 
 #define LOG "mcp"
 #define LINE_MAX (10u << 20) /* bytes: clients close the connection on longer ones */
@@ -17,9 +18,11 @@
 struct server {
     const struct clock *clock;
     struct calls *calls;
+    struct subscriptions *subscriptions;
     struct jsonrpc_lines lines;
     struct buf out;
-    const char *revision; /* legacy, negotiated by initialize; NULL before */
+    const char *revision;  /* legacy, negotiated by initialize; NULL before */
+    unsigned capabilities; /* the client's, by initialize */
     bool modern_seen;
 };
 
@@ -38,6 +41,7 @@ struct server *server_new(const struct server_options *options)
     jsonrpc_lines_init(&server->lines);
     buf_init(&server->out, OUT_MAX);
     server->calls = calls_new(server, options->clock, options->backend);
+    server->subscriptions = subscriptions_new(server);
     return server;
 }
 
@@ -45,6 +49,7 @@ void server_free(struct server *server)
 {
     if (!server)
         return;
+    subscriptions_free(server->subscriptions);
     calls_free(server->calls);
     jsonrpc_lines_finish(&server->lines);
     buf_finish(&server->out);
@@ -56,9 +61,20 @@ struct calls *server_calls(struct server *server)
     return server->calls;
 }
 
-void server_set_revision(struct server *server, const char *revision)
+struct subscriptions *server_subscriptions(struct server *server)
+{
+    return server->subscriptions;
+}
+
+void server_set_client(struct server *server, const char *revision, unsigned capabilities)
 {
     server->revision = revision;
+    server->capabilities = capabilities;
+}
+
+const struct json_value *request_param(const struct request *request, const char *name)
+{
+    return json_get(request->message->params, name);
 }
 
 /* Answers -------------------------------------------------------------------------------------- */
@@ -110,14 +126,20 @@ static bool close_answer(struct server_answer *answer)
     return false;
 }
 
-void server_answer_begin(struct server_answer *answer, struct server *server,
-                         const struct server_target *target)
+void server_answer_begin_as(struct server_answer *answer, struct server *server,
+                            const struct server_target *target, const char *type)
 {
     open_answer(answer, server, target);
     jsonrpc_write_head(&answer->writer, target->id);
     json_write_name(&answer->writer, "result");
     json_write_object(&answer->writer);
-    target->era->write_first(&answer->writer);
+    target->era->write_first(&answer->writer, type);
+}
+
+void server_answer_begin(struct server_answer *answer, struct server *server,
+                         const struct server_target *target)
+{
+    server_answer_begin_as(answer, server, target, "complete");
 }
 
 void server_answer_end(struct server_answer *answer)
@@ -128,6 +150,14 @@ void server_answer_end(struct server_answer *answer)
     if (!close_answer(answer))
         server_refuse(answer->server, answer->target, JSONRPC_INTERNAL_ERROR,
                       "the answer is too large for one message; ask for less", NULL);
+}
+
+void server_acknowledge(struct server *server, const struct server_target *target)
+{
+    struct server_answer answer;
+
+    server_answer_begin(&answer, server, target);
+    server_answer_end(&answer);
 }
 
 void server_refuse(struct server *server, const struct server_target *target, int code,
@@ -141,10 +171,30 @@ void server_refuse(struct server *server, const struct server_target *target, in
         log_error(LOG, "an answer was lost: too much output waits");
 }
 
+void server_refuse_params(struct server *server, const struct request *request, const char *message)
+{
+    server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, message, NULL);
+}
+
+int server_refuse_cursor(struct server *server, const struct request *request)
+{
+    if (json_kind(request_param(request, "cursor")) == JSON_KIND_NULL)
+        return 0;
+    server_refuse_params(server, request, "unknown cursor: everything is on one page");
+    return -1;
+}
+
 void server_notify_begin(struct server *server, struct json_writer *writer, const char *method)
 {
     json_write_init(writer, &server->out);
     jsonrpc_write_notification(writer, method);
+}
+
+void server_ask_begin(struct server *server, struct json_writer *writer, struct jsonrpc_slice id,
+                      const char *method)
+{
+    json_write_init(writer, &server->out);
+    jsonrpc_write_request(writer, id, method);
 }
 
 void server_notify_end(struct server *server, struct json_writer *writer)
@@ -155,12 +205,6 @@ void server_notify_end(struct server *server, struct json_writer *writer)
 }
 
 /* Messages ------------------------------------------------------------------------------------- */
-
-static void refuse_invalid_params(struct server *server, const struct request *request,
-                                  const char *message)
-{
-    server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS, message, NULL);
-}
 
 static void dispatch(struct server *server, const struct request *request)
 {
@@ -176,7 +220,7 @@ static void dispatch(struct server *server, const struct request *request)
         str_append_escaped(&text, request->message->method, strlen(request->message->method), 100);
         server_refuse(server, &request->target, JSONRPC_METHOD_NOT_FOUND, buf_text(&text), NULL);
     } else if (params && json_kind(params) != JSON_KIND_OBJECT) {
-        refuse_invalid_params(server, request, "params must be an object");
+        server_refuse_params(server, request, "params must be an object");
     } else {
         method->handle(server, request);
     }
@@ -185,18 +229,26 @@ static void dispatch(struct server *server, const struct request *request)
 static void on_request(struct server *server, const struct jsonrpc_message *message,
                        struct batch *batch)
 {
-    struct request request = { message, { message->id, &era_legacy, batch } };
+    struct request request = {
+        .message = message,
+        .target = { .id = message->id,
+                    .era = &era_legacy,
+                    .revision = server->revision ? server->revision : ERA_NEWEST_LEGACY,
+                    .capabilities = server->capabilities,
+                    .batch = batch },
+    };
 
     if (era_modern_claims(message)) {
         server->modern_seen = true;
         request.target.era = &era_modern;
+        request.target.revision = ERA_MODERN_REVISION;
         if (era_modern_check(server, &request) == 0)
             dispatch(server, &request);
     } else if (!server->revision && server->modern_seen &&
                strcmp(message->method, "initialize") != 0) {
-        refuse_invalid_params(server, &request,
-                              "missing _meta[\"io.modelcontextprotocol/protocolVersion\"], and "
-                              "there was no initialize");
+        server_refuse_params(server, &request,
+                             "missing _meta[\"" ERA_META "protocolVersion\"], and there was no "
+                             "initialize");
     } else {
         dispatch(server, &request);
     }
@@ -206,11 +258,14 @@ static void on_notification(struct server *server, const struct jsonrpc_message 
 {
     const struct json_value *id = json_get(message->params, "requestId");
     struct jsonrpc_slice params;
+    struct jsonrpc_slice id_text;
 
     if (strcmp(message->method, "notifications/cancelled") != 0 || !jsonrpc_is_id(id))
         return;
     params = jsonrpc_member_text(message->text, json_root(message->doc), "params");
-    calls_cancel(server->calls, jsonrpc_member_text(params, message->params, "requestId"));
+    id_text = jsonrpc_member_text(params, message->params, "requestId");
+    calls_cancel(server->calls, id_text);
+    subscriptions_close(server->subscriptions, id_text);
 }
 
 static void on_message(struct server *server, struct jsonrpc_slice text, struct batch *batch);
@@ -250,7 +305,8 @@ static void on_message(struct server *server, struct jsonrpc_slice text, struct 
     case JSONRPC_NOTIFICATION:
         on_notification(server, &message);
         break;
-    case JSONRPC_RESPONSE: /* we never ask */
+    case JSONRPC_RESPONSE:
+        calls_response(server->calls, message.id, json_get(json_root(message.doc), "result"));
         break;
     case JSONRPC_BATCH:
         if (!batch)
@@ -260,7 +316,7 @@ static void on_message(struct server *server, struct jsonrpc_slice text, struct 
     case JSONRPC_SILENT:
         log_warn(LOG, "a message is refused: %s", why.text);
         if (verdict == JSONRPC_REFUSED) {
-            struct server_target target = { message.id, &era_legacy, batch };
+            struct server_target target = { .id = message.id, .era = &era_legacy, .batch = batch };
 
             server_refuse(server, &target, JSONRPC_INVALID_REQUEST, "Invalid request", NULL);
         }

@@ -47,17 +47,22 @@ void server_tick(struct server *server);
 
 struct batch; /* the answers to one array of messages */
 
-/* Where an answer goes. */
+/* Where an answer goes, and to whom. */
 struct server_target {
     struct jsonrpc_slice id;
     const struct era *era;
-    struct batch *batch; /* NULL: a line of its own */
+    const char *revision;  /* static */
+    unsigned capabilities; /* the client's, bits of enum client_capability */
+    struct batch *batch;   /* NULL: a line of its own */
 };
 
 struct request {
     const struct jsonrpc_message *message;
     struct server_target target;
 };
+
+/* Member NAME of the request's params, or NULL. */
+const struct json_value *request_param(const struct request *request, const char *name);
 
 /* An answer being written. Between begin and end the caller adds members of the result. */
 struct server_answer {
@@ -70,21 +75,35 @@ struct server_answer {
 
 void server_answer_begin(struct server_answer *answer, struct server *server,
                          const struct server_target *target);
+/* The same for a result of another type than "complete" (modern: input_required, task). */
+void server_answer_begin_as(struct server_answer *answer, struct server *server,
+                            const struct server_target *target, const char *type);
 /* When the answer came out too large for a line, an error goes out in its place. */
 void server_answer_end(struct server_answer *answer);
+/* A result with nothing in it. */
+void server_acknowledge(struct server *server, const struct server_target *target);
 /* An error response; DATA is compact JSON or NULL. */
 void server_refuse(struct server *server, const struct server_target *target, int code,
                    const char *message, const char *data);
-/* A line of its own, begun with jsonrpc_write_notification. */
+/* The same for params that are wrong. */
+void server_refuse_params(struct server *server, const struct request *request,
+                          const char *message);
+/* Lists have one page, unless they say otherwise: refuses any cursor and returns -1. */
+int server_refuse_cursor(struct server *server, const struct request *request);
+/* A line of its own: a notification, or a request with ID (compact JSON). The caller writes the
+ * members of params, then ends both with server_notify_end. */
 void server_notify_begin(struct server *server, struct json_writer *writer, const char *method);
+void server_ask_begin(struct server *server, struct json_writer *writer, struct jsonrpc_slice id,
+                      const char *method);
 void server_notify_end(struct server *server, struct json_writer *writer);
 
 /* A batch waits for the answers of those who hold it; NULL is fine. */
 void server_batch_hold(struct batch *batch);
 void server_batch_release(struct server *server, struct batch *batch);
 
-/* REVISION (static) was negotiated. */
-void server_set_revision(struct server *server, const char *revision);
+/* REVISION (static) was negotiated with a client of CAPABILITIES. */
+void server_set_client(struct server *server, const char *revision, unsigned capabilities);
 struct calls *server_calls(struct server *server);
+struct subscriptions *server_subscriptions(struct server *server);
 
 #endif

@@ -285,7 +285,7 @@ static void say_excerpt(struct buf *out, const char *text, size_t max)
 }
 
 /* "15:04:05 tool bash: sh tests/run.sh" */
-static void say_event(struct buf *out, const struct json_value *event)
+void tool_run_say_event(struct buf *out, const struct json_value *event)
 {
     uint64_t time = json_u64(json_get(event, "time"), 0);
     char clock[CLOCK_TEXT_SIZE];
@@ -407,7 +407,7 @@ static void say_steps(struct buf *out, const struct json_value *steps)
     if (count)
         buf_append_str(out, "newest steps first:\n");
     for (size_t i = 0; i < count && i < ARRAY_LEN(ordered); i++)
-        say_event(out, ordered[(count - 1 - i) % ARRAY_LEN(ordered)]);
+        tool_run_say_event(out, ordered[(count - 1 - i) % ARRAY_LEN(ordered)]);
 }
 
 static void say_facts(struct buf *out, const struct json_value *run)
@@ -526,7 +526,7 @@ void tool_run_log_render(const struct json_value *reply, size_t max, struct buf 
         size_t before = out->len;
 
         buf_printf(out, "%llu ", number_of(event, "number"));
-        say_event(out, event);
+        tool_run_say_event(out, event);
         if (out->len > max - LINE_ROOM) {
             out->len = before;
             buf_printf(out, "More follows: call again with after %llu\n", last);

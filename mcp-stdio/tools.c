@@ -4,8 +4,10 @@
 
 #include "common/mem.h"
 #include "common/str.h"
-#include "mcp-stdio/call.h"
 #include "mcp-stdio/content.h"
+#include "mcp-stdio/tasks.h"
+#include "mcp-stdio/tool_call.h"
+#include "mcp-stdio/view.h"
 #include "proto/msg_run.h"
 
 #define ARGUMENTS_TEXT_MAX JSONRPC_LINE_MAX
@@ -123,10 +125,10 @@ static const struct tool tools[] = {
             "has ended. Runs take minutes to hours. To continue earlier work, give its sessionId. "
             "Run ids stay valid; opencode_list_runs finds them again.",
         .hints = 0,
+        .features = TOOL_BECOMES_TASK | TOOL_HAS_VIEW,
         .params = run_create_fields,
         .output = task_output,
         .method = METHOD_RUN_CREATE,
-        .answer_ms = 10000,
         .read = tool_run_task_read,
         .render = tool_run_task_render,
     },
@@ -139,10 +141,10 @@ static const struct tool tools[] = {
             "(commits, files, lines). Waits up to waitSeconds for the end or for a question. If it "
             "has not ended, call again with waitSeconds 45 rather than often.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
+        .features = TOOL_HAS_VIEW,
         .params = run_get_fields,
         .output = run_output,
         .method = METHOD_RUN_GET,
-        .answer_ms = 10000,
         .read = tool_run_result_read,
         .render = tool_run_result_render,
     },
@@ -156,7 +158,6 @@ static const struct tool tools[] = {
         .params = run_list_fields,
         .output = list_output,
         .method = METHOD_RUN_LIST,
-        .answer_ms = 10000,
         .read = tool_run_list_read,
         .render = tool_run_list_render,
     },
@@ -170,7 +171,6 @@ static const struct tool tools[] = {
         .params = run_id_fields,
         .output = run_output,
         .method = METHOD_RUN_CANCEL,
-        .answer_ms = 40000,
         .read = tool_run_cancel_read,
         .render = tool_run_result_render,
     },
@@ -186,7 +186,6 @@ static const struct tool tools[] = {
         .params = run_send_fields,
         .output = send_output,
         .method = METHOD_RUN_SEND,
-        .answer_ms = 10000,
         .read = tool_run_send_read,
         .render = tool_run_send_render,
     },
@@ -202,7 +201,6 @@ static const struct tool tools[] = {
         .params = run_answer_fields,
         .output = answer_output,
         .method = METHOD_RUN_ANSWER,
-        .answer_ms = 10000,
         .read = tool_run_answer_read,
         .render = tool_run_answer_render,
     },
@@ -216,7 +214,6 @@ static const struct tool tools[] = {
         .params = run_diff_fields,
         .output = diff_output,
         .method = METHOD_RUN_DIFF,
-        .answer_ms = 40000,
         .read = tool_run_diff_read,
         .render = tool_run_diff_render,
     },
@@ -230,7 +227,6 @@ static const struct tool tools[] = {
         .params = tool_run_log_fields,
         .output = log_output,
         .method = METHOD_RUN_EVENTS,
-        .answer_ms = 10000,
         .read = tool_run_log_read,
         .render = tool_run_log_render,
     },
@@ -295,7 +291,27 @@ static void write_annotations(struct json_writer *writer, const struct tool *too
     json_write_object_end(writer);
 }
 
-static void write_tool(struct json_writer *writer, const struct tool *tool)
+/* Hosts that render views show it in place of the result; the others don't know the member. */
+static void write_view(struct json_writer *writer)
+{
+    json_write_name(writer, "_meta");
+    json_write_object(writer);
+    json_write_name(writer, "ui");
+    json_write_object(writer);
+    json_member_string(writer, "resourceUri", VIEW_URI);
+    json_write_object_end(writer);
+    json_write_object_end(writer);
+}
+
+static void write_task_support(struct json_writer *writer)
+{
+    json_write_name(writer, "execution");
+    json_write_object(writer);
+    json_member_string(writer, "taskSupport", "optional");
+    json_write_object_end(writer);
+}
+
+static void write_tool(struct json_writer *writer, const struct tool *tool, bool with_tasks)
 {
     json_write_object(writer);
     json_member_string(writer, "name", tool->name);
@@ -307,42 +323,30 @@ static void write_tool(struct json_writer *writer, const struct tool *tool)
     write_output_schema(writer, tool->output);
     json_write_name(writer, "annotations");
     write_annotations(writer, tool);
+    if (with_tasks && (tool->features & TOOL_BECOMES_TASK))
+        write_task_support(writer);
+    if (tool->features & TOOL_HAS_VIEW)
+        write_view(writer);
     json_write_object_end(writer);
 }
 
 void tools_on_list(struct server *server, const struct request *request)
 {
-    const struct json_value *cursor = json_get(request->message->params, "cursor");
     struct server_answer answer;
 
-    if (json_kind(cursor) != JSON_KIND_NULL) {
-        server_refuse(server, &request->target, JSONRPC_INVALID_PARAMS,
-                      "unknown cursor: all tools are on one page", NULL);
+    if (server_refuse_cursor(server, request) < 0)
         return;
-    }
     server_answer_begin(&answer, server, &request->target);
     json_write_name(&answer.writer, "tools");
     json_write_array(&answer.writer);
     for (size_t i = 0; i < ARRAY_LEN(tools); i++)
-        write_tool(&answer.writer, &tools[i]);
+        write_tool(&answer.writer, &tools[i], tasks_negotiated(request));
     json_write_array_end(&answer.writer);
-    request->target.era->write_cacheable(&answer.writer);
+    request->target.era->write_cache(&answer.writer, CACHE_EVERYONE);
     server_answer_end(&answer);
 }
 
 /* tools/call ----------------------------------------------------------------------------------- */
-
-static struct jsonrpc_slice progress_token(const struct jsonrpc_message *message)
-{
-    const struct json_value *meta = json_get(message->params, "_meta");
-    struct jsonrpc_slice params =
-        jsonrpc_member_text(message->text, json_root(message->doc), "params");
-    struct jsonrpc_slice meta_text = jsonrpc_member_text(params, message->params, "_meta");
-
-    if (!jsonrpc_is_id(json_get(meta, "progressToken")))
-        return (struct jsonrpc_slice){ NULL, 0 };
-    return jsonrpc_member_text(meta_text, meta, "progressToken");
-}
 
 static void refuse_arguments(struct server *server, const struct request *request,
                              const struct error *err)
@@ -356,18 +360,35 @@ static void refuse_arguments(struct server *server, const struct request *reques
     server_answer_end(&answer);
 }
 
+/* Whether the client asked for a task: by a parameter of the legacy era, or by an argument in the
+ * modern one, whose hosts would else wait for the end of a run that they were to start. */
+static bool wants_task(const struct request *request, const struct tool *tool,
+                       const struct json_value *arguments)
+{
+    if (request->target.era == &era_legacy)
+        return tasks_negotiated(request) &&
+               json_kind(request_param(request, "task")) == JSON_KIND_OBJECT;
+    return (tool->features & TOOL_BECOMES_TASK) && (request->target.capabilities & CLIENT_TASKS) &&
+           json_bool(json_get(arguments, "wait"), false);
+}
+
 static void start(struct server *server, const struct request *request, const struct tool *tool,
                   const struct json_value *arguments)
 {
     struct tool_request tool_request = { .body = BUF_INIT(JSONRPC_LINE_MAX),
                                          .text_max = CONTENT_TEXT_MAX };
+    bool task = wants_task(request, tool, arguments);
     struct error err = ERROR_INIT;
 
-    if (tool->read(arguments, &tool_request, &err) == 0)
-        calls_start(server_calls(server), &request->target, tool, &tool_request,
-                    progress_token(request->message));
-    else
+    if (task && !(tool->features & TOOL_BECOMES_TASK))
+        server_refuse(server, &request->target, JSONRPC_METHOD_NOT_FOUND,
+                      "this tool can't be called as a task", NULL);
+    else if (tool->read(arguments, &tool_request, &err) < 0)
         refuse_arguments(server, request, &err);
+    else if (task)
+        tasks_start(server, request, tool, &tool_request);
+    else
+        tool_call_start(server, request, tool, &tool_request);
     tool_request_finish(&tool_request);
 }
 
@@ -382,8 +403,8 @@ static void refuse_name(struct server *server, const struct request *request, co
 
 void tools_on_call(struct server *server, const struct request *request)
 {
-    const char *name = json_string(json_get(request->message->params, "name"));
-    const struct json_value *arguments = json_get(request->message->params, "arguments");
+    const char *name = json_string(request_param(request, "name"));
+    const struct json_value *arguments = request_param(request, "arguments");
     const char *as_text = json_string(arguments);
     const struct tool *tool = name ? tools_find(name) : NULL;
     AUTO_JSON struct json_doc *doc = NULL;

@@ -21,6 +21,12 @@ struct tool_request {
 
 void tool_request_finish(struct tool_request *request);
 
+/* What a tool takes part in beside plain calls. */
+enum tool_feature {
+    TOOL_BECOMES_TASK = 1,
+    TOOL_HAS_VIEW = 2, /* MCP Apps */
+};
+
 enum tool_hint {
     TOOL_READ_ONLY = 1,
     TOOL_IDEMPOTENT = 2,
@@ -41,10 +47,10 @@ struct tool {
     const char *title;
     const char *description;
     unsigned hints;
+    unsigned features;
     const struct json_field *params; /* for the schema */
     const struct tool_output *output;
     enum method method;
-    uint32_t answer_ms; /* how long the supervisor may take beside what was asked to wait */
     /* Checks ARGUMENTS, which are the client's, and fills OUT; ERR names the argument that is
      * wrong. */
     int (*read)(const struct json_value *arguments, struct tool_request *out, struct error *err);
@@ -86,6 +92,8 @@ void tool_run_list_render(const struct json_value *reply, size_t max, struct buf
 void tool_run_send_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_answer_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf *out);
+/* One line: time, kind, text. */
+void tool_run_say_event(struct buf *out, const struct json_value *event);
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out);
 
 #endif

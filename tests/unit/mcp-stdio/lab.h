@@ -12,10 +12,37 @@
 #include "tests/harness/tmp.h"
 #include "tests/unit/proto/peer.h"
 
-#define MODERN_META                                                                                \
+#define MODERN_META_WITH(capabilities)                                                             \
     "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                       \
     "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"c\",\"version\":\"1\"},"                   \
-    "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+    "\"io.modelcontextprotocol/clientCapabilities\":{" capabilities "}}"
+#define MODERN_META MODERN_META_WITH("")
+#define WITH_TASKS "\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}"
+#define WITH_FORMS "\"elicitation\":{}"
+
+/* One request as a line. */
+#define REQUEST(id, method, params)                                                                \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\",\"params\":{" params "}}"
+#define LEGACY_START(revision, capabilities)                                                       \
+    REQUEST("0", "initialize",                                                                     \
+            "\"protocolVersion\":\"" revision "\",\"capabilities\":{" capabilities                 \
+            "},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}")
+#define CANCEL(id)                                                                                 \
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id    \
+    ",\"reason\":\"r\"}}"
+
+#define RUN_ID "run_01m8m5px9sxrrtn0g249zdyj80"
+/* Views of that run. */
+#define VIEW_OF(status, rest)                                                                      \
+    "{\"runId\":\"" RUN_ID "\",\"sessionId\":\"ses_1\",\"status\":\"" status                       \
+    "\",\"message\":\"m\",\"task\":\"t\",\"createdAt\":1795973412153,\"cursor\":7" rest "}"
+#define VIEW_RUNNING VIEW_OF("running", ",\"phase\":\"work\"")
+#define VIEW_COMPLETED                                                                             \
+    VIEW_OF("completed", ",\"verdict\":\"changed\",\"completedAt\":1795973431116,\"result\":{"     \
+                         "\"success\":true,\"output\":\"All done.\"}")
+#define VIEW_WAITING                                                                               \
+    VIEW_OF("waiting", ",\"request\":{\"requestId\":\"que_1\",\"kind\":\"question\",\"text\":"     \
+                       "\"Which licence?\",\"options\":[\"MIT\",\"GPL\"]}")
 
 struct lab_clock {
     struct clock clock; /* first */
@@ -194,6 +221,34 @@ static inline void lab_meet(void)
     peer_answer_hello(&lab.peer, PROTO_VERSION);
     lab_turn(PEER_WAIT_MS);
     CHECK(peer_read(&lab.peer));
+}
+
+/* The supervisor answers the request that it has read last. */
+static inline void lab_reply(const char *body)
+{
+    peer_reply(&lab.peer, lab.peer.request.id, body);
+    lab_turn(PEER_WAIT_MS);
+}
+
+/* Its next request is METHOD. */
+static inline void lab_expect(const char *method)
+{
+    CHECK(peer_read(&lab.peer));
+    CHECK_STR(lab.peer.request.method ? lab.peer.request.method : "(none)", method);
+}
+
+static inline const char *lab_param(const char *name)
+{
+    return json_string(json_get(lab.peer.request.body, name));
+}
+
+static inline void lab_refuse(enum error_code code, const char *text)
+{
+    struct error error = ERROR_INIT;
+
+    error_set(&error, code, 0, "%s", text);
+    peer_fail(&lab.peer, lab.peer.request.id, &error);
+    lab_turn(PEER_WAIT_MS);
 }
 
 /* Calls a tool in the legacy era with ID. */

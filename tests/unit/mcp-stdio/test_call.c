@@ -11,9 +11,6 @@
     "{\"runId\":\"run_1\",\"sessionId\":\"ses_1\",\"status\":\"completed\",\"verdict\":"           \
     "\"changed\",\"result\":{\"success\":true,"                                                    \
     "\"output\":\"All done.\"},\"task\":\"t\",\"createdAt\":1,\"cursor\":9}"
-#define CANCEL(id)                                                                                 \
-    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id    \
-    ",\"reason\":\"r\"}}"
 #define TOKEN "\"_meta\":{\"progressToken\":\"tok\\u0041\"}"
 
 static void drop_line(void *data, const char *line)

@@ -38,7 +38,10 @@ TEST(initialize_answers_with_the_revision_that_was_asked_for)
         CHECK(json_string(lab_get("result.instructions")) != NULL);
         CHECK(lab_get("result.capabilities.tools") != NULL);
         CHECK(!lab_get("result.resultType"));
-        CHECK(!lab_get("result.capabilities.resources"));
+        CHECK(json_bool(lab_get("result.capabilities.resources.subscribe"), false));
+        CHECK(lab_get("result.capabilities.prompts") != NULL);
+        CHECK_EQ(lab_get("result.capabilities.completions") != NULL, i >= 1);
+        CHECK_EQ(lab_get("result.capabilities.tasks.requests.tools.call") != NULL, i >= 3);
     }
 }
 
@@ -94,16 +97,17 @@ TEST(what_is_gone_is_not_found_in_the_modern_era)
     start();
     CHECK_EQ(lab_code(MODERN("1", "ping", "")), -32601);
     CHECK_EQ(lab_code(MODERN("1", "initialize", "")), -32601);
-    CHECK_EQ(lab_code(MODERN("1", "resources/list", "")), -32601);
+    CHECK_EQ(lab_code(MODERN("1", "resources/subscribe", "")), -32601);
+    CHECK_EQ(lab_code(MODERN("1", "logging/setLevel", "")), -32601);
     CHECK_EQ(lab_code(MODERN("1", "tasks/list", "")), -32601);
+    CHECK_EQ(lab_code(MODERN("1", "tasks/result", "")), -32601);
 }
 
 TEST(what_is_not_advertised_is_not_found)
 {
     start();
     CHECK_EQ(lab_code(INITIALIZE("2025-11-25")), 0);
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\"}"), -32601);
-    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"prompts/list\"}"), -32601);
+    CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/update\"}"), -32601);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/"
                       "setLevel\",\"params\":{\"level\":\"info\"}}"),
              -32601);

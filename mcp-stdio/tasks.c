@@ -1,0 +1,603 @@
+#include "mcp-stdio/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/id.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "mcp-stdio/call.h"
+#include "mcp-stdio/content.h"
+#include "mcp-stdio/elicit.h"
+#include "mcp-stdio/tool_call.h"
+#include "proto/msg_event.h"
+#include "proto/msg_run.h"
+
+#define POLL_MS 2000
+#define WAIT_SECONDS 45
+#define PAGE_RUNS 50
+#define ANSWER_MAX 20000
+#define TEXT_ROOM (2u << 20)
+#define MISSING_CAPABILITY (-32021)
+
+/* A run as a task ------------------------------------------------------------------------------ */
+
+enum task_status { TASK_WORKING, TASK_INPUT_REQUIRED, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED };
+
+static const char *const status_names[] = {
+    [TASK_WORKING] = "working",     [TASK_INPUT_REQUIRED] = "input_required",
+    [TASK_COMPLETED] = "completed", [TASK_FAILED] = "failed",
+    [TASK_CANCELLED] = "cancelled",
+};
+
+static const enum task_status statuses[RUN_STATUS_COUNT] = {
+    [RUN_STATUS_QUEUED] = TASK_WORKING,      [RUN_STATUS_STARTED] = TASK_WORKING,
+    [RUN_STATUS_RUNNING] = TASK_WORKING,     [RUN_STATUS_WAITING] = TASK_INPUT_REQUIRED,
+    [RUN_STATUS_COMPLETED] = TASK_COMPLETED, [RUN_STATUS_FAILED] = TASK_FAILED,
+    [RUN_STATUS_CANCELLED] = TASK_CANCELLED, [RUN_STATUS_INTERRUPTED] = TASK_FAILED,
+};
+
+static enum task_status status_of(const struct json_value *view)
+{
+    const char *status = json_string(json_get(view, "status"));
+
+    for (int i = 0; status && run_status_names[i]; i++)
+        if (strcmp(status, run_status_names[i]) == 0)
+            return statuses[i];
+    return TASK_WORKING;
+}
+
+static bool is_final(enum task_status status)
+{
+    return status == TASK_COMPLETED || status == TASK_FAILED || status == TASK_CANCELLED;
+}
+
+static const char *text_of(const struct json_value *view, const char *name)
+{
+    const char *text = json_string(json_get(view, name));
+
+    return text ? text : "";
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t updated_ms(const struct json_value *view)
+{
+    uint64_t newest = json_u64(json_get(view, "createdAt"), 0);
+
+    newest = later(newest, json_u64(json_get(view, "startedAt"), 0));
+    newest = later(newest, json_u64(json_get(view, "completedAt"), 0));
+    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
+         step = json_next(step))
+        newest = later(newest, json_u64(json_get(step, "time"), 0));
+    return newest;
+}
+
+static void member_time(struct json_writer *writer, const char *name, uint64_t wall_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+
+    clock_format(wall_ms, text);
+    json_member_string(writer, name, text);
+}
+
+static const char *newest_step(const struct json_value *view)
+{
+    const char *text = NULL;
+
+    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
+         step = json_next(step))
+        text = json_string(json_get(step, "text"));
+    return text ? text : json_string(json_get(view, "phase"));
+}
+
+/* The names of the two numbers differ between the eras. Runs are kept, so there is no time to
+ * live. */
+static void write_task(struct json_writer *writer, const struct json_value *view,
+                       const struct era *era, enum task_status status)
+{
+    bool modern = era == &era_modern;
+
+    json_member_string(writer, "taskId", text_of(view, "runId"));
+    json_member_string(writer, "status", status_names[status]);
+    json_member_string_opt(writer, "statusMessage",
+                           is_final(status) ? text_of(view, "message") : newest_step(view));
+    member_time(writer, "createdAt", json_u64(json_get(view, "createdAt"), 0));
+    member_time(writer, "lastUpdatedAt", updated_ms(view));
+    json_write_name(writer, modern ? "ttlMs" : "ttl");
+    json_write_null(writer);
+    json_member_u64(writer, modern ? "pollIntervalMs" : "pollInterval", POLL_MS);
+}
+
+/* What the call would have returned, had it waited. */
+static void write_result(struct json_writer *writer, const struct json_value *view)
+{
+    AUTO_BUF struct buf text = BUF_INIT(TEXT_ROOM);
+
+    if (status_of(view) == TASK_COMPLETED) {
+        tool_call_write_result(writer, tools_find("opencode_get_result"), view, CONTENT_TEXT_MAX);
+        return;
+    }
+    tool_run_result_render(view, CONTENT_TEXT_MAX, &text);
+    content_cut(&text, CONTENT_TEXT_MAX);
+    content_write_error(writer, buf_text(&text));
+}
+
+/* The agent's failure is a result; only what the supervisor itself lost would be an error. */
+void tasks_write_detailed(struct json_writer *writer, const struct json_value *view)
+{
+    enum task_status status = status_of(view);
+
+    if (status == TASK_FAILED)
+        status = TASK_COMPLETED;
+    if (status == TASK_INPUT_REQUIRED && !elicit_wanted(view))
+        status = TASK_WORKING;
+    write_task(writer, view, &era_modern, status);
+    if (status == TASK_COMPLETED) {
+        json_write_name(writer, "result");
+        json_write_object(writer);
+        era_modern.write_first(writer, "complete");
+        write_result(writer, view);
+        json_write_object_end(writer);
+    } else if (status == TASK_INPUT_REQUIRED) {
+        json_write_name(writer, "inputRequests");
+        json_write_object(writer);
+        elicit_write_input(writer, view, ERA_MODERN_REVISION);
+        json_write_object_end(writer);
+    }
+}
+
+/* Who may ask ---------------------------------------------------------------------------------- */
+
+bool tasks_negotiated(const struct request *request)
+{
+    return request->target.era == &era_legacy &&
+           strcmp(request->target.revision, "2025-11-25") >= 0;
+}
+
+int tasks_refuse_undeclared(struct server *server, const struct request *request)
+{
+    if (request->target.capabilities & CLIENT_TASKS)
+        return 0;
+    server_refuse(server, &request->target, MISSING_CAPABILITY,
+                  "the request's client capabilities lack the tasks extension",
+                  "{\"requiredCapabilities\":{\"extensions\":{\"" ERA_META "tasks\":{}}}}");
+    return -1;
+}
+
+bool tasks_is_id(const char *text)
+{
+    return id_parse(ID_KIND_RUN, text, NULL);
+}
+
+/* The id that a tasks method names; NULL when the request was refused. */
+static const char *task_id(struct server *server, const struct request *request)
+{
+    const char *id = json_string(request_param(request, "taskId"));
+
+    if (request->target.era == &era_legacy && !tasks_negotiated(request))
+        server_refuse(server, &request->target, JSONRPC_METHOD_NOT_FOUND,
+                      "the negotiated revision has no tasks", NULL);
+    else if (request->target.era == &era_modern && tasks_refuse_undeclared(server, request) < 0)
+        return NULL;
+    else if (!id)
+        server_refuse_params(server, request, "params.taskId must be a string");
+    else if (!tasks_is_id(id))
+        server_refuse_params(server, request, "Task not found");
+    else
+        return id;
+    return NULL;
+}
+
+/* Conversations about a task ------------------------------------------------------------------- */
+
+struct task_call {
+    const struct tool *tool; /* create */
+    struct buf body;         /* create; update: the answer */
+    char *run_id;
+    char *request_id; /* update: what is answered */
+    uint64_t cursor;  /* result: of the newest event that was seen */
+    bool cancelling;  /* cancel: the run was going on */
+};
+
+static struct task_call *state_of(const struct call *call)
+{
+    return call->state;
+}
+
+static void free_state(void *data)
+{
+    struct task_call *state = data;
+
+    buf_finish(&state->body);
+    free(state->run_id);
+    free(state->request_id);
+    free(state);
+}
+
+static struct task_call *state_new(const char *run_id)
+{
+    struct task_call *state = NEW(struct task_call);
+
+    state->run_id = mem_strdup(run_id);
+    buf_init(&state->body, ANSWER_MAX);
+    return state;
+}
+
+static void fail(struct call *call, const struct error *err, enum call_fate fate)
+{
+    bool theirs = fate == CALL_REFUSED && (err->code == ERR_NOT_FOUND || err->code == ERR_INVALID);
+
+    server_refuse(call_server(call), &call->target,
+                  theirs ? JSONRPC_INVALID_PARAMS : JSONRPC_INTERNAL_ERROR,
+                  theirs ? "Task not found" : err->text, NULL);
+    call_end(call);
+}
+
+static void look(struct call *call)
+{
+    call_ask_run(call, METHOD_RUN_GET, state_of(call)->run_id);
+}
+
+static void answer_task(struct call *call, const struct json_value *view)
+{
+    struct server_answer answer;
+
+    server_answer_begin(&answer, call_server(call), &call->target);
+    if (call->target.era == &era_modern)
+        tasks_write_detailed(&answer.writer, view);
+    else
+        write_task(&answer.writer, view, &era_legacy, status_of(view));
+    server_answer_end(&answer);
+    call_end(call);
+}
+
+static void start_call(struct server *server, const struct request *request,
+                       const struct call_form *form, struct task_call *state)
+{
+    calls_start(server_calls(server), &request->target, form, state);
+}
+
+/* tools/call ----------------------------------------------------------------------------------- */
+
+static void on_create_begin(struct call *call)
+{
+    call_ask(call, METHOD_RUN_CREATE, buf_text(&state_of(call)->body), 0);
+}
+
+static void answer_created(struct call *call, const struct json_value *view)
+{
+    bool modern = call->target.era == &era_modern;
+    struct json_writer *writer;
+    struct server_answer answer;
+
+    server_answer_begin_as(&answer, call_server(call), &call->target, "task");
+    writer = &answer.writer;
+    if (modern) {
+        write_task(writer, view, &era_modern, TASK_WORKING);
+    } else {
+        json_write_name(writer, "task");
+        json_write_object(writer);
+        write_task(writer, view, &era_legacy, TASK_WORKING);
+        json_write_object_end(writer);
+        json_write_name(writer, "_meta");
+        json_write_object(writer);
+        json_member_string(writer, ERA_META "model-immediate-response", text_of(view, "message"));
+        json_write_object_end(writer);
+    }
+    server_answer_end(&answer);
+    call_end(call);
+}
+
+/* First the new run, then how it stands. */
+static void on_create_reply(struct call *call, const struct json_value *reply)
+{
+    struct task_call *state = state_of(call);
+
+    if (state->run_id) {
+        answer_created(call, reply);
+        return;
+    }
+    state->run_id = mem_strdup(text_of(reply, "runId"));
+    look(call);
+}
+
+static void on_create_fail(struct call *call, const struct error *err, enum call_fate fate)
+{
+    AUTO_BUF struct buf text = BUF_INIT(4096);
+    struct server_answer answer;
+
+    tool_call_explain(&text, state_of(call)->tool, err, fate);
+    if (call->target.era == &era_legacy) {
+        server_refuse(call_server(call), &call->target,
+                      err->code == ERR_INVALID ? JSONRPC_INVALID_PARAMS : JSONRPC_INTERNAL_ERROR,
+                      buf_text(&text), NULL);
+    } else {
+        server_answer_begin(&answer, call_server(call), &call->target);
+        content_write_error(&answer.writer, buf_text(&text));
+        server_answer_end(&answer);
+    }
+    call_end(call);
+}
+
+static const struct call_form create_form = {
+    .begin = on_create_begin,
+    .reply = on_create_reply,
+    .fail = on_create_fail,
+    .free_state = free_state,
+    .starts_supervisor = true,
+};
+
+void tasks_start(struct server *server, const struct request *request, const struct tool *tool,
+                 struct tool_request *tool_request)
+{
+    struct task_call *state = state_new(NULL);
+
+    state->tool = tool;
+    state->body = tool_request->body;
+    *tool_request = (struct tool_request){ .text_max = 0 };
+    start_call(server, request, &create_form, state);
+}
+
+/* tasks/get ------------------------------------------------------------------------------------ */
+
+static const struct call_form get_form = {
+    .begin = look,
+    .reply = answer_task,
+    .fail = fail,
+    .free_state = free_state,
+    .starts_supervisor = true,
+};
+
+void tasks_on_get(struct server *server, const struct request *request)
+{
+    const char *id = task_id(server, request);
+
+    if (id)
+        start_call(server, request, &get_form, state_new(id));
+}
+
+/* tasks/result --------------------------------------------------------------------------------- */
+
+static void wait_for_end(struct call *call)
+{
+    AUTO_BUF struct buf body = BUF_INIT(256);
+
+    buf_printf(&body, "{\"runId\":\"%s\",\"waitSeconds\":%d}", state_of(call)->run_id,
+               WAIT_SECONDS);
+    call_ask(call, METHOD_RUN_GET, buf_text(&body), WAIT_SECONDS * 1000);
+}
+
+static void answer_payload(struct call *call, const struct json_value *view)
+{
+    struct server_answer answer;
+
+    server_answer_begin(&answer, call_server(call), &call->target);
+    write_result(&answer.writer, view);
+    json_write_name(&answer.writer, "_meta");
+    json_write_object(&answer.writer);
+    json_write_name(&answer.writer, ERA_META "related-task");
+    json_write_object(&answer.writer);
+    json_member_string(&answer.writer, "taskId", state_of(call)->run_id);
+    json_write_object_end(&answer.writer);
+    json_write_object_end(&answer.writer);
+    server_answer_end(&answer);
+    call_end(call);
+}
+
+/* A run that asks something answers a wait at once, so its events are waited for instead. */
+static void on_result_reply(struct call *call, const struct json_value *view)
+{
+    enum task_status status = status_of(view);
+
+    if (is_final(status))
+        answer_payload(call, view);
+    else if (status != TASK_INPUT_REQUIRED)
+        wait_for_end(call);
+    else if (!call->events_id)
+        call_follow(call, state_of(call)->run_id, json_u64(json_get(view, "cursor"), 0));
+}
+
+static void on_result_event(struct call *call, const struct json_value *event)
+{
+    bool state =
+        str_equal(json_string(json_get(event, "kind")), event_kind_names[EVENT_KIND_STATE]);
+
+    if ((!event || state) && !call->request_id)
+        wait_for_end(call);
+}
+
+static const struct call_form result_form = {
+    .begin = wait_for_end,
+    .reply = on_result_reply,
+    .event = on_result_event,
+    .fail = fail,
+    .free_state = free_state,
+    .starts_supervisor = true,
+};
+
+void tasks_on_result(struct server *server, const struct request *request)
+{
+    const char *id = task_id(server, request);
+
+    if (id)
+        start_call(server, request, &result_form, state_new(id));
+}
+
+/* tasks/list ----------------------------------------------------------------------------------- */
+
+static void on_list_begin(struct call *call)
+{
+    call_ask(call, METHOD_RUN_LIST, buf_text(&state_of(call)->body), 0);
+}
+
+static void on_list_reply(struct call *call, const struct json_value *reply)
+{
+    struct server_answer answer;
+
+    server_answer_begin(&answer, call_server(call), &call->target);
+    json_write_name(&answer.writer, "tasks");
+    json_write_array(&answer.writer);
+    for (const struct json_value *run = json_first(json_get(reply, "runs")); run;
+         run = json_next(run)) {
+        json_write_object(&answer.writer);
+        write_task(&answer.writer, run, &era_legacy, status_of(run));
+        json_write_object_end(&answer.writer);
+    }
+    json_write_array_end(&answer.writer);
+    if (json_bool(json_get(reply, "hasMore"), false))
+        json_member_string_opt(&answer.writer, "nextCursor", text_of(reply, "cursor"));
+    server_answer_end(&answer);
+    call_end(call);
+}
+
+static const struct call_form list_form = {
+    .begin = on_list_begin,
+    .reply = on_list_reply,
+    .fail = fail,
+    .free_state = free_state,
+    .starts_supervisor = true,
+};
+
+void tasks_on_list(struct server *server, const struct request *request)
+{
+    const struct json_value *cursor = request_param(request, "cursor");
+    const char *before = json_string(cursor);
+    struct task_call *state;
+
+    if (!tasks_negotiated(request)) {
+        server_refuse(server, &request->target, JSONRPC_METHOD_NOT_FOUND,
+                      "the negotiated revision has no tasks", NULL);
+    } else if (json_kind(cursor) != JSON_KIND_NULL && (!before || !tasks_is_id(before))) {
+        server_refuse_params(server, request, "unknown cursor");
+    } else {
+        state = state_new(NULL);
+        buf_printf(&state->body, "{\"limit\":%d", PAGE_RUNS);
+        if (before)
+            buf_printf(&state->body, ",\"before\":\"%s\"", before);
+        buf_append_char(&state->body, '}');
+        start_call(server, request, &list_form, state);
+    }
+}
+
+/* tasks/cancel --------------------------------------------------------------------------------- */
+
+static void answer_cancelled(struct call *call, const struct json_value *view)
+{
+    if (call->target.era == &era_legacy) {
+        answer_task(call, view);
+        return;
+    }
+    server_acknowledge(call_server(call), &call->target);
+    call_end(call);
+}
+
+/* How the run stands comes first: one that has ended can't be cancelled, says the legacy era; the
+ * modern one takes the wish. */
+static void on_cancel_reply(struct call *call, const struct json_value *view)
+{
+    struct task_call *state = state_of(call);
+
+    if (state->cancelling) {
+        answer_cancelled(call, view);
+    } else if (!is_final(status_of(view))) {
+        state->cancelling = true;
+        call_ask_run(call, METHOD_RUN_CANCEL, state->run_id);
+    } else if (call->target.era == &era_modern) {
+        answer_cancelled(call, view);
+    } else {
+        server_refuse(call_server(call), &call->target, JSONRPC_INVALID_PARAMS,
+                      "the task has ended already", NULL);
+        call_end(call);
+    }
+}
+
+static const struct call_form cancel_form = {
+    .begin = look,
+    .reply = on_cancel_reply,
+    .fail = fail,
+    .free_state = free_state,
+    .starts_supervisor = true,
+};
+
+void tasks_on_cancel(struct server *server, const struct request *request)
+{
+    const char *id = task_id(server, request);
+
+    if (id)
+        start_call(server, request, &cancel_form, state_new(id));
+}
+
+/* tasks/update --------------------------------------------------------------------------------- */
+
+static void on_update_begin(struct call *call)
+{
+    struct task_call *state = state_of(call);
+    AUTO_BUF struct buf body = BUF_INIT(6 * ANSWER_MAX);
+    struct json_writer writer;
+
+    if (!state->request_id) {
+        look(call);
+        return;
+    }
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "runId", state->run_id);
+    json_member_string(&writer, "requestId", state->request_id);
+    json_member_string(&writer, "answer", buf_text(&state->body));
+    json_write_object_end(&writer);
+    call_ask(call, METHOD_RUN_ANSWER, buf_text(&body), 0);
+}
+
+static void on_update_reply(struct call *call, const struct json_value *reply)
+{
+    (void)reply;
+    server_acknowledge(call_server(call), &call->target);
+    call_end(call);
+}
+
+/* An answer to what is not asked, or not any more, is passed over, and then only the task itself
+ * can be missing. */
+static void on_update_fail(struct call *call, const struct error *err, enum call_fate fate)
+{
+    struct task_call *state = state_of(call);
+
+    if (fate == CALL_REFUSED && state->request_id) {
+        free(STEAL(state->request_id));
+        look(call);
+        return;
+    }
+    fail(call, err, fate);
+}
+
+static const struct call_form update_form = {
+    .begin = on_update_begin,
+    .reply = on_update_reply,
+    .fail = on_update_fail,
+    .free_state = free_state,
+    .starts_supervisor = true,
+};
+
+void tasks_on_update(struct server *server, const struct request *request)
+{
+    const struct json_value *inputs = request_param(request, "inputResponses");
+    const char *id = task_id(server, request);
+    struct task_call *state;
+
+    if (!id)
+        return;
+    if (json_kind(inputs) != JSON_KIND_OBJECT) {
+        server_refuse_params(server, request, "params.inputResponses must be an object");
+        return;
+    }
+    state = state_new(id);
+    for (const struct json_value *input = json_first(inputs); input && !state->request_id;
+         input = json_next(input))
+        if (strlen(json_name(input)) <= 100 && elicit_read(input, &state->body))
+            state->request_id = mem_strdup(json_name(input));
+    start_call(server, request, &update_form, state);
+}
