@@ -1,4 +1,4 @@
-/* policy.c: checks from the outside in: form, path, service, token, grant, rules. */
+/* policy.c: checks from the outside in: entry, service, path, token, grant, rules. */
 #include "proxy/policy.h"
 
 #include <sodium.h>
@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "proxy/entry.h"
 
 #define BASIC_MAX 512 /* decoded bytes of a Basic credential */
 
@@ -151,50 +152,44 @@ static bool refuse(struct policy_decision *out, int status, const char *reason, 
     return false;
 }
 
-static bool check_form(const struct http_request *request, struct policy_decision *out)
+/* The path below the service, in the one form that is judged and sent. */
+static bool set_path(const struct entry *entry, struct policy_decision *out)
 {
-    static const char *const methods[] = { "GET",   "HEAD",   "POST",   "PUT",
-                                           "PATCH", "DELETE", "OPTIONS" };
+    const char *reason;
 
-    if (request->target_kind == HTTP_TARGET_AUTHORITY)
-        return refuse(out, 403, "connect_not_allowed", "tunnels are not allowed from this sandbox");
-    if (request->target_kind == HTTP_TARGET_ABSOLUTE)
-        return refuse(out, 403, "host_not_allowed", "this host can't be reached from the sandbox");
-    if (request->target_kind == HTTP_TARGET_ASTERISK)
-        return refuse(out, 400, "bad_target", "a target with a path is needed");
-    if (http_headers_get(&request->headers, "upgrade") != NULL)
-        return refuse(out, 403, "upgrade_not_allowed", "changing the protocol is not allowed");
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
-        if (strcmp(request->method, methods[i]) == 0)
-            return true;
-    return refuse(out, 405, "method_not_allowed", "this method is not allowed");
+    free(out->path);
+    out->path = policy_path_canonical(entry->path, entry->path_len, &reason);
+    if (out->path != NULL)
+        return true;
+    out->path = mem_strdup("");
+    return refuse(out, 400, reason, "the path can be read in more than one way");
 }
 
-/* Fills service, path and query from /proxy/NAME/PATH?QUERY. */
-static bool find_service(const struct http_request *request, const struct policy_grant *grant,
-                         const char **query, struct policy_decision *out)
+static bool find_named(const struct entry *entry, const struct policy_grant *grant,
+                       struct policy_decision *out)
 {
-    static const char prefix[] = "/proxy/";
-    const char *name = request->target + sizeof(prefix) - 1;
-    size_t path_len = strcspn(request->target, "?");
-    const char *reason;
-    size_t name_len;
-
-    *query = request->target[path_len] == '?' ? request->target + path_len : "";
-    if (path_len < sizeof(prefix) - 1 || strncmp(request->target, prefix, sizeof(prefix) - 1) != 0)
-        return refuse(out, 404, "unknown_path", "only /proxy/SERVICE/… is served here");
-    name_len = strcspn(name, "/?");
-    out->service = services_find(grant->services, name, name_len);
-    if (out->service == NULL || name[name_len] != '/')
+    out->service = services_find(grant->services, entry->name, entry->name_len);
+    if (out->service == NULL || entry->path_len == 0)
         return refuse(out, 404, "unknown_service", "no service of this name is configured");
-    free(out->path);
-    out->path = policy_path_canonical(
-        name + name_len, (size_t)(request->target + path_len - name) - name_len, &reason);
-    if (out->path == NULL) {
-        out->path = mem_strdup("");
-        return refuse(out, 400, reason, "the path can be read in more than one way");
+    return set_path(entry, out);
+}
+
+/* Which service the request is for. */
+static bool find_service(const struct http_request *request, const struct entry *entry,
+                         const struct policy_grant *grant, struct policy_decision *out)
+{
+    switch (entry->kind) {
+    case ENTRY_BASE_URL:
+        break;
+    case ENTRY_CONNECT:
+        return refuse(out, 403, "connect_not_allowed", "tunnels are not allowed from this sandbox");
+    case ENTRY_ABSOLUTE:
+    case ENTRY_INTERCEPTED:
+        return refuse(out, 403, "host_not_allowed", "this host can't be reached from the sandbox");
     }
-    return true;
+    if (http_headers_get(&request->headers, "upgrade") != NULL)
+        return refuse(out, 403, "upgrade_not_allowed", "changing the protocol is not allowed");
+    return find_named(entry, grant, out);
 }
 
 /* Tokens
@@ -394,22 +389,26 @@ static bool is_model_request(const struct http_request *request, const char *pat
 void policy_decide(const struct http_request *request, const struct policy_grant *grant,
                    struct policy_decision *out)
 {
-    const char *query = "";
+    struct entry_fault fault;
+    struct entry entry;
 
     *out = (struct policy_decision){ .path = mem_strdup("") };
-    if (!check_form(request, out) || !find_service(request, grant, &query, out) ||
-        !check_token(request, grant, out))
+    if (!entry_read(request, NULL, &entry, &fault)) {
+        refuse(out, fault.status, fault.reason, fault.message);
+        return;
+    }
+    if (!find_service(request, &entry, grant, out) || !check_token(request, grant, out))
         return;
     if (!is_granted(grant, out->service)) {
         refuse(out, 403, "service_not_granted", "this run may not use the service");
         return;
     }
-    if (!check_rules(request, query, out))
+    if (!check_rules(request, entry.query, out))
         return;
     out->allowed = true;
     out->reason = "ok";
     out->model = !out->service->git && is_model_request(request, out->path);
-    out->upstream_path = mem_printf("%s%s%s", out->service->prefix, out->path, query);
+    out->upstream_path = mem_printf("%s%s%s", out->service->prefix, out->path, entry.query);
 }
 
 void policy_decision_finish(struct policy_decision *decision)

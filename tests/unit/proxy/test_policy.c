@@ -108,7 +108,7 @@ static void decide(struct rig *rig, const char *method, const char *target,
     struct http_request request = {
         .method = mem_strdup(method),
         .target = mem_strdup(target),
-        .host = mem_strdup("127.0.0.1:1"),
+        .host = mem_strdup(strcmp(method, "CONNECT") == 0 ? target : "127.0.0.1:1"),
         .target_kind = kind_of(method, target),
         .minor = 1,
     };
