@@ -3,117 +3,69 @@
 #include <string.h>
 
 #include "agent/opencode/opencode_json.h"
+#include "common/failure.h"
 #include "common/mem.h"
 #include "common/str.h"
 
 #define OUTPUT_MAX (256 * 1024)
 
-/* Codes --------------------------------------------------------------------------------------- */
-
-struct failure_kind {
-    const char *code;
-    bool retryable;
-    const char *hint;
-};
-
-static const struct failure_kind failure_kinds[] = {
-    { "model_auth", false,
-      "check the provider's key: sandboxctl secret set, then sandboxctl doctor" },
-    { "model_unknown", false, "choose a model that the provider offers" },
-    { "model_billing", false, "the provider wants payment, or the run's budget is used up" },
-    { "model_rate_limited", true, "wait, or use another model or provider" },
-    { "model_overloaded", true, "the provider is busy: try again later" },
-    { "model_unreachable", true,
-      "check that the provider's address can be reached from this machine" },
-    { "model_error", true, "see the run's log for what the provider answered" },
-    { "context_overflow", false, "give a smaller task or start a new session" },
-    { "content_refused", false,
-      "the provider's content filter stopped the answer: reword the task" },
-    { "agent_crashed", true, "see the run's log for the agent's last lines" },
-    { "agent_stalled", true, "the agent no longer answers: start the run again" },
-    { "agent_unsupported", false, "install a supported version of the agent" },
-    { "not_started", true, "the agent did not take the task up: start it in a new session" },
-};
-
 void opencode_failure_set(struct opencode_failure *failure, const char *code, const char *message)
 {
-    for (size_t i = 0; i < ARRAY_LEN(failure_kinds); i++) {
-        if (!str_equal(failure_kinds[i].code, code))
-            continue;
-        failure->code = failure_kinds[i].code;
-        failure->hint = failure_kinds[i].hint;
-        failure->retryable = failure_kinds[i].retryable;
-        failure->aborted = false;
-        str_copy(failure->message, sizeof(failure->message), message);
-        return;
-    }
-    BUG("failure code without a row");
+    const struct failure_kind *kind = failure_find(code);
+
+    if (kind == NULL)
+        BUG("failure code without a row");
+    failure->code = kind->code;
+    failure->hint = kind->hint;
+    failure->retryable = kind->retryable;
+    failure->aborted = false;
+    str_copy(failure->message, sizeof(failure->message), message);
 }
 
 /* Errors -------------------------------------------------------------------------------------- */
 
-struct by_status {
-    uint64_t status;
+/* OpenCode's own errors, by name and by what the message holds; NULL: any, "" always. Words come
+ * before the status, because providers say "out of credit" under several of them. */
+static const struct {
+    const char *name;
+    const char *words;
     const char *code;
-};
-
-static const struct by_status statuses[] = {
-    { 401, "model_auth" },       { 403, "model_auth" },       { 404, "model_unknown" },
-    { 402, "model_billing" },    { 413, "context_overflow" }, { 429, "model_rate_limited" },
-    { 529, "model_overloaded" },
-};
-
-struct by_words {
-    const char *name;  /* of the error; NULL: any */
-    const char *words; /* in message or body; "" always matches */
-    const char *code;
-};
-
-/* First row that matches; rows with a name only hold for errors of that name. Words come before the
- * status, because providers say "out of credit" under several of them. */
-static const struct by_words words_first[] = {
+} own_errors[] = {
     { "ContextOverflowError", "", "context_overflow" },
     { "ContentFilterError", "", "content_refused" },
     { "ProviderAuthError", "", "model_auth" },
     { NULL, "Model not found", "model_unknown" },
     { NULL, "Agent not found", "agent_unsupported" },
     { NULL, "All fibers interrupted", "agent_crashed" },
-    { NULL, "credit balance is too low", "model_billing" },
-    { NULL, "insufficient_quota", "model_billing" },
-    { NULL, "prompt is too long", "context_overflow" },
 };
 
-/* When there is no status that says more. */
-static const struct by_words words_last[] = {
-    { NULL, "overloaded_error", "model_overloaded" },
-    { NULL, "rate_limit_error", "model_rate_limited" },
-    { NULL, "authentication_error", "model_auth" },
-    { NULL, "Cannot connect to API", "model_unreachable" },
-    { NULL, "Unable to connect", "model_unreachable" },
-    { NULL, "Connection reset", "model_unreachable" },
-    { NULL, "socket connection was closed", "model_unreachable" },
-    { NULL, "timed out", "model_unreachable" },
-};
-
-static const char *find_words(const struct by_words *rows, size_t count, const char *name,
-                              const char *message, const char *body)
+static const char *find_own(const char *name, const char *message)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].name != NULL && !str_equal(rows[i].name, name))
+    for (size_t i = 0; i < ARRAY_LEN(own_errors); i++) {
+        if (own_errors[i].name != NULL && !str_equal(own_errors[i].name, name))
             continue;
-        if (strstr(message, rows[i].words) != NULL || strstr(body, rows[i].words) != NULL)
-            return rows[i].code;
+        if (strstr(message, own_errors[i].words) != NULL)
+            return own_errors[i].code;
     }
     return NULL;
 }
 
-static const char *find_status(uint64_t status)
+static const char *find_code(const char *name, const char *message, const char *body,
+                             uint64_t status)
 {
-    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
-        if (statuses[i].status == status)
-            return statuses[i].code;
-    }
-    return NULL;
+    const char *code = find_own(name, message);
+
+    if (code == NULL)
+        code = failure_of_words(message);
+    if (code == NULL)
+        code = failure_of_words(body);
+    if (code == NULL)
+        code = failure_of_status(status);
+    if (code == NULL && status < 500)
+        code = failure_of_symptom(message);
+    if (code == NULL && status < 500)
+        code = failure_of_symptom(body);
+    return code;
 }
 
 static const char *text_or_empty(const struct json_value *value)
@@ -160,7 +112,7 @@ void opencode_failure_read(struct opencode_failure *failure, const struct json_v
     const char *message = text_or_empty(json_get(data, "message"));
     const char *body = text_or_empty(json_get(data, "responseBody"));
     uint64_t status = json_u64(json_get(data, "statusCode"), 0);
-    const char *code = find_words(words_first, ARRAY_LEN(words_first), name, message, body);
+    const char *code = find_code(name, message, body, status);
     char words[sizeof(failure->message)];
 
     *failure = (struct opencode_failure){ .code = "", .hint = "" };
@@ -172,10 +124,6 @@ void opencode_failure_read(struct opencode_failure *failure, const struct json_v
         str_copy(failure->message, sizeof(failure->message), words);
         return;
     }
-    if (code == NULL)
-        code = find_status(status);
-    if (code == NULL && status < 500)
-        code = find_words(words_last, ARRAY_LEN(words_last), name, message, body);
     opencode_failure_set(failure, code != NULL ? code : "model_error", words);
     if (code == NULL && status >= 400 && status < 500)
         failure->retryable = false;

@@ -20,8 +20,8 @@ struct opencode_failure {
 /* ERROR is {name, data:{message, statusCode, …}} as in session.error and in an assistant message;
  * NULL leaves no failure. */
 void opencode_failure_read(struct opencode_failure *failure, const struct json_value *error);
-/* A failure of our own finding. CODE is one of the table in opencode_verdict.c, which gives hint
- * and retryable. */
+/* A failure of our own finding. CODE is one of common/failure.c, which gives hint and retryable.
+ */
 void opencode_failure_set(struct opencode_failure *failure, const char *code, const char *message);
 
 enum opencode_verdict_kind {
