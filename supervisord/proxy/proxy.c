@@ -47,6 +47,10 @@ static void fill_defaults(struct proxy_options *options)
         options->upstream_idle_ms = DEFAULT_IDLE_MS;
     if (options->retry_after_max_seconds == 0)
         options->retry_after_max_seconds = DEFAULT_RETRY_AFTER_SECONDS;
+    if (options->model_head_ms == 0)
+        options->model_head_ms = options->upstream_idle_ms;
+    if (options->model_silence_ms == 0)
+        options->model_silence_ms = options->upstream_idle_ms;
 }
 
 int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const struct clock *clock,
@@ -170,6 +174,7 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     list_init(&run->conns);
     mark_granted(run, grant);
     run->grant.token = *hash;
+    run->budget.requests = grant->model_requests;
     run->open = 1;
     proxy->open++;
     list_append(&proxy->runs, &run->link);

@@ -12,11 +12,13 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "proxy/budget.h"
 #include "vault/vault.h"
 
 struct proxy;
 
 #define PROXY_TOKEN_HASH_SIZE 32
+#define PROXY_MODEL_WORDS_MAX 400u
 #define PROXY_TOKEN_SIZE 48 /* "sbx_" + 43 characters of base64url (256 bits) + NUL */
 
 /* One upstream; copied by proxy_start. Strings as in configuration (config.h); the roof maps one
@@ -49,18 +51,39 @@ struct proxy_decision {
     uint64_t milliseconds;
 };
 
+/* How a model request ended, in a run's own account. Borrowed during the callback. */
+struct proxy_model_news {
+    const char *run_id;
+    bool good;          /* a whole answer came; else the members below say what did */
+    uint32_t status;    /* the provider's; 0: none */
+    const char *reason; /* "status", "error_event", or as in struct proxy_decision */
+    const char *words;  /* the provider's own, "" none */
+    const char *type;   /* and its name for the error, "" none */
+    uint64_t
+        retry_at_ms;   /* wall clock: the provider wants to be left alone until then; 0: no word */
+    uint32_t failures; /* in a row */
+    /* NULL, or why no further model request of the run is passed on: "model_failures" (in a row),
+     * "model_wait" (too long to sit out), "model_requests" (in all). */
+    const char *exhausted;
+};
+
 struct proxy_options {
     const struct proxy_service *services;
     size_t service_count;
-    uint32_t connections_per_run;     /* 0: 64 */
-    uint64_t upstream_connect_ms;     /* 0: 10000 */
-    uint64_t upstream_idle_ms;        /* no byte either way for so long: cut; 0: 600000 */
-    uint64_t retry_after_max_seconds; /* an upstream's Retry-After is clamped to it; 0: 60 */
-    const char *ca_file;              /* extra CA bundle, NULL: the system's */
+    uint32_t connections_per_run;      /* 0: 64 */
+    uint64_t upstream_connect_ms;      /* 0: 10000 */
+    uint64_t upstream_idle_ms;         /* no byte either way for so long: cut; 0: 600000 */
+    uint64_t model_head_ms;            /* until a model's answer begins; 0: upstream_idle_ms */
+    uint64_t model_silence_ms;         /* no byte of it for so long; 0: upstream_idle_ms */
+    uint64_t retry_after_max_seconds;  /* an upstream's Retry-After is clamped to it; 0: 60 */
+    struct budget_limits model_limits; /* of each run; all 0: none */
+    const char *ca_file;               /* extra CA bundle, NULL: the system's */
     void (*on_decision)(void *data, const struct proxy_decision *decision);
     /* Any byte went to or from an upstream for this run: a sign of life. At most once a second per
      * run. It may be called in the midst of a transfer, so it only takes notes. May be NULL. */
     void (*on_traffic)(void *data, const char *run_id);
+    /* A model request ended, other than by the client's own will. Only takes notes. May be NULL. */
+    void (*on_model)(void *data, const struct proxy_model_news *news);
     void *data;
 };
 
@@ -73,6 +96,7 @@ struct proxy_grant {
     const char *run_id;
     const char *const *services; /* names this run may use; NULL: all that are configured */
     size_t service_count;
+    uint64_t model_requests; /* that it has had already, at a restore */
 };
 /* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
  * HASH. ERR_CONFLICT if the run has one. */

@@ -5,6 +5,7 @@
 #include "common/list.h"
 #include "io/curl_loop.h"
 #include "io/listener.h"
+#include "proxy/model_watch.h"
 #include "proxy/policy.h"
 #include "proxy/proxy.h"
 #include "proxy/services.h"
@@ -38,7 +39,9 @@ struct run {
     unsigned open;     /* listener, pools, connections */
     bool revoked;
     uint64_t answered;
-    uint64_t traffic_ms; /* when on_traffic was last called */
+    struct budget budget;
+    char model_words[MODEL_WORDS_MAX]; /* what the last model that failed said */
+    uint64_t traffic_ms;               /* when on_traffic was last called */
 };
 
 /* Counts a part in and out; the last one out frees a revoked run. */

@@ -26,6 +26,7 @@ struct upstream {
     struct curl_slist *headers;
     struct upstream_callbacks callbacks;
     struct addr_exception exception;
+    uint64_t head_timeout_ms;
     uint64_t idle_timeout_ms;
     uint64_t last_ms; /* loop time of the last byte either way */
     struct buf upload;
@@ -106,6 +107,8 @@ static int on_before_request(void *data, char *peer, char *local, int peer_port,
  * -------------------------------------------------------------------------------------------------------
  */
 
+static void on_idle(uv_timer_t *timer);
+
 static bool end_head(struct upstream *upstream)
 {
     struct http_response_head head = { 0 };
@@ -115,6 +118,8 @@ static bool end_head(struct upstream *upstream)
     buf_clear(&upstream->head);
     if (good && head.status >= 200) {
         upstream->head_done = true;
+        if (upstream->idle_timeout_ms < upstream->head_timeout_ms)
+            uv_timer_start(&upstream->idle, on_idle, upstream->idle_timeout_ms, 0);
         upstream->callbacks.on_head(upstream->callbacks.data, &head);
     } else if (good && (head.status == 101 || ++upstream->interim > INTERIM_MAX)) {
         good = false; /* an upgrade that nobody asked for, or a flood */
@@ -308,9 +313,10 @@ static void on_idle(uv_timer_t *timer)
 {
     struct upstream *upstream = CONTAINER_OF(timer, struct upstream, idle);
     uint64_t quiet_ms = uv_now(timer->loop) - upstream->last_ms;
+    uint64_t limit_ms = upstream->head_done ? upstream->idle_timeout_ms : upstream->head_timeout_ms;
 
-    if (quiet_ms < upstream->idle_timeout_ms) {
-        uv_timer_start(timer, on_idle, upstream->idle_timeout_ms - quiet_ms, 0);
+    if (quiet_ms < limit_ms) {
+        uv_timer_start(timer, on_idle, limit_ms - quiet_ms, 0);
         return;
     }
     upstream->timed_out = true;
@@ -413,6 +419,7 @@ int upstream_start(struct upstream **out, uv_loop_t *loop, struct curl_loop *cur
     upstream->headers = options->headers;
     upstream->callbacks = *callbacks;
     upstream->exception = options->service->exception;
+    upstream->head_timeout_ms = options->head_timeout_ms;
     upstream->idle_timeout_ms = options->idle_timeout_ms;
     upstream->upload_ended = options->request->body_kind == HTTP_BODY_NONE;
     buf_init(&upstream->upload, UPLOAD_MAX);
@@ -428,7 +435,7 @@ int upstream_start(struct upstream **out, uv_loop_t *loop, struct curl_loop *cur
         release(upstream);
         return -1;
     }
-    uv_timer_start(&upstream->idle, on_idle, upstream->idle_timeout_ms, 0);
+    uv_timer_start(&upstream->idle, on_idle, upstream->head_timeout_ms, 0);
     *out = upstream;
     return 0;
 }

@@ -46,7 +46,8 @@ struct upstream_options {
     struct curl_slist *headers; /* from inject_headers; taken, wiped and freed also on failure */
     const char *ca_file;        /* NULL: the system's */
     uint64_t connect_timeout_ms;
-    uint64_t idle_timeout_ms;
+    uint64_t head_timeout_ms; /* no byte either way until the response's head */
+    uint64_t idle_timeout_ms; /* the same from then on */
 };
 
 int upstream_start(struct upstream **out, uv_loop_t *loop, struct curl_loop *curl,
