@@ -209,6 +209,7 @@ static void write_error(struct json_writer *writer, const struct run_error_view 
     json_member_string(writer, "message", error->message);
     json_member_string_opt(writer, "hint", error->hint);
     json_member_bool(writer, "retryable", error->retryable);
+    json_member_u64_opt(writer, "retryAt", error->retryAt);
     json_write_object_end(writer);
 }
 
@@ -221,6 +222,23 @@ static void write_result(struct json_writer *writer, const struct run_view *view
     if (view->error.code)
         write_error(writer, &view->error);
     json_write_object_end(writer);
+}
+
+/* An array of TEXT's lines; nothing when there are none. */
+static void write_lines(struct json_writer *writer, const char *name, const char *text)
+{
+    if (text == NULL || text[0] == '\0')
+        return;
+    json_write_name(writer, name);
+    json_write_array(writer);
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+
+        if (len > 0)
+            json_write_bytes(writer, text, len);
+        text += len + (text[len] == '\n');
+    }
+    json_write_array_end(writer);
 }
 
 static void write_evidence(struct json_writer *writer, const struct run_evidence_view *evidence)
@@ -241,6 +259,7 @@ static void write_evidence(struct json_writer *writer, const struct run_evidence
     }
     json_member_u64(writer, "refusedRequests", evidence->refusedRequests);
     json_member_string_opt(writer, "finishReason", evidence->finishReason);
+    write_lines(writer, "leftRunning", evidence->leftRunning);
     json_write_object_end(writer);
 }
 
@@ -249,6 +268,7 @@ static void write_usage(struct json_writer *writer, const struct run_usage_view 
     json_write_name(writer, "usage");
     json_write_object(writer);
     json_member_u64(writer, "requests", usage->requests);
+    json_member_u64_opt(writer, "failedRequests", usage->failedRequests);
     json_member_u64(writer, "inputTokens", usage->inputTokens);
     json_member_u64(writer, "outputTokens", usage->outputTokens);
     json_member_u64(writer, "cacheReadTokens", usage->cacheReadTokens);
@@ -290,6 +310,10 @@ void run_view_write(struct json_writer *writer, const struct run_view *view,
     if (view->status == RUN_STATUS_WAITING && view->request) {
         json_write_name(writer, "request");
         json_write_raw(writer, view->request, strlen(view->request));
+    }
+    if (!ended(view) && view->retrying) {
+        json_write_name(writer, "retrying");
+        json_write_raw(writer, view->retrying, strlen(view->retrying));
     }
     if (ended(view)) {
         json_member_string_opt(writer, "verdict", view->verdict);

@@ -66,6 +66,8 @@ struct run_error_view {
     const char *message;
     const char *hint;
     bool retryable;
+    uint64_t
+        retryAt; /* unix ms: the model's provider wants to be left alone until then; 0: no word */
 };
 
 struct run_evidence_view {
@@ -79,6 +81,7 @@ struct run_evidence_view {
     uint64_t untracked;
     uint64_t refusedRequests; /* proxy decisions against this run */
     const char *finishReason; /* the model's */
+    const char *leftRunning;  /* programs that the agent left behind, one command a line */
     bool diffTruncated;
     bool known; /* false: nothing could be established (no sandbox came up, or no repository) */
 };
@@ -88,7 +91,8 @@ struct run_usage_view {
     uint64_t outputTokens;
     uint64_t cacheReadTokens;
     uint64_t cacheWriteTokens;
-    uint64_t requests; /* answered model requests */
+    uint64_t requests;       /* that the proxy passed on */
+    uint64_t failedRequests; /* model requests that failed */
     double costUsd;
 };
 
@@ -113,8 +117,10 @@ struct run_view {
     const char *message; /* one sentence that says where it stands and what to do next */
     const char *
         request; /* waiting: {"requestId","kind","text","options"?} as compact JSON text, or NULL */
-    const char *verdict;               /* ended: changed, no_change, incomplete, unknown */
-    const char *output;                /* ended: the agent's last answer */
+    const char *retrying; /* while a failed model is tried again: {"failures","status"?,"message",
+                             "nextAt"?} as compact JSON text, or NULL */
+    const char *verdict;  /* ended: changed, no_change, incomplete, unknown */
+    const char *output;   /* ended: the agent's last answer */
     struct run_error_view error;       /* code NULL: none */
     struct run_evidence_view evidence; /* written when ended */
     struct run_usage_view usage;

@@ -108,14 +108,32 @@ static void on_traffic(void *data, const char *run_id)
         runs_proxy_traffic(supervisor->runs, run_id);
 }
 
+static void on_model(void *data, const struct proxy_model_news *news)
+{
+    struct supervisor *supervisor = data;
+
+    if (supervisor->runs != NULL)
+        runs_proxy_model(supervisor->runs, news);
+}
+
 static int start_proxy(struct supervisor *supervisor, struct error *err)
 {
     struct proxy_service *services = make_proxy_services(supervisor->config);
-    struct proxy_options options = { .services = services,
-                                     .service_count = supervisor->config->service_count,
-                                     .on_decision = on_decision,
-                                     .on_traffic = on_traffic,
-                                     .data = supervisor };
+    const struct config *config = supervisor->config;
+    struct proxy_options options = {
+        .services = services,
+        .service_count = config->service_count,
+        .model_head_ms = (uint64_t)config->model_head_seconds * 1000,
+        .model_silence_ms = (uint64_t)config->model_silence_seconds * 1000,
+        .retry_after_max_seconds = config->model_retry_wait_seconds,
+        .model_limits = { .failures = config->model_failures,
+                          .wait_ms = (uint64_t)config->model_retry_wait_seconds * 1000,
+                          .requests = config->model_requests },
+        .on_decision = on_decision,
+        .on_traffic = on_traffic,
+        .on_model = on_model,
+        .data = supervisor,
+    };
     int rc = proxy_start(&supervisor->proxy, &supervisor->loop, supervisor->vault, clock_system(),
                          &options, err);
 
@@ -212,6 +230,11 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .max_queued_runs = config->max_queued_runs,
         .clone_minutes = config->clone_minutes,
         .stall_minutes = config->stall_minutes,
+        .model_failures = config->model_failures,
+        .model_requests = config->model_requests,
+        .model_head_seconds = config->model_head_seconds,
+        .model_silence_seconds = config->model_silence_seconds,
+        .model_retry_wait_seconds = config->model_retry_wait_seconds,
         .agent_start_seconds = config->agent_start_seconds,
         .agent_opencode = config->agent_opencode,
         .local_repositories = (const char *const *)config->local_repositories,

@@ -88,8 +88,13 @@ struct agent_options {
     const char *title;        /* for a new conversation; "" lets the agent choose */
     const struct agent_provider *providers;
     size_t provider_count;
-    const char *const *env;    /* more "NAME=value" for the agent (proxy, certificates), NULL at the
-                                  end; NULL: none */
+    const char *const *env; /* more "NAME=value" for the agent (proxy, certificates), NULL at the
+                               end; NULL: none */
+    /* The proxy's patience with a model: until its answer begins, between two bytes of it, and with
+     * one that fails. 0: the driver's own. */
+    uint64_t model_head_ms;
+    uint64_t model_silence_ms;
+    uint64_t model_wait_ms;
     uint64_t start_timeout_ms; /* 0: the driver's own */
     const struct clock *clock;
 };

@@ -80,8 +80,13 @@ struct config {
     uint32_t setup_minutes;
     char **setup_allow;
     size_t setup_allow_count;
-    uint32_t stall_minutes; /* no sign of progress: stalled */
-    char *web_listen;       /* "127.0.0.1" */
+    uint32_t model_head_seconds;
+    uint32_t model_silence_seconds;
+    uint32_t model_failures;           /* in a row */
+    uint32_t model_retry_wait_seconds; /* from the first of them on */
+    uint32_t model_requests;           /* of one run; 0: no limit */
+    uint32_t stall_minutes;            /* no sign of progress: stalled */
+    char *web_listen;                  /* "127.0.0.1" */
     bool web_enabled;
     uint32_t web_port; /* 0: any free one */
     char *log_level;

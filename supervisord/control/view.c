@@ -289,6 +289,7 @@ static void fill_error(struct run_error_view *view, const struct run_error_recor
     view->message = error->message;
     view->hint = error->hint;
     view->retryable = error->retryable;
+    view->retryAt = error->retry_at_ms;
 }
 
 static void fill_evidence(struct run_evidence_view *view,
@@ -304,6 +305,7 @@ static void fill_evidence(struct run_evidence_view *view,
     view->untracked = evidence->untracked;
     view->refusedRequests = evidence->refused_requests;
     view->finishReason = evidence->finish_reason;
+    view->leftRunning = evidence->left_running;
     view->diffTruncated = evidence->diff_truncated;
     view->known = evidence->known;
 }
@@ -315,6 +317,7 @@ static void fill_usage(struct run_usage_view *view, const struct run_usage_recor
     view->cacheReadTokens = usage->cache_read_tokens;
     view->cacheWriteTokens = usage->cache_write_tokens;
     view->requests = usage->requests;
+    view->failedRequests = usage->failed_requests;
     view->costUsd = (double)usage->cost_microdollars / 1e6;
 }
 
@@ -340,6 +343,7 @@ void view_fill(struct run_view *view, const struct run_record *run,
         .webUiUrl = context->web_url,
         .message = buf_text(message),
         .request = context->open_request,
+        .retrying = context->retrying,
         .verdict = run->verdict,
         .output = run->output,
         .isolation = run->isolation,

@@ -12,6 +12,7 @@ struct view_context {
     uint64_t now_ms;          /* wall clock */
     const char *web_url;      /* "" none */
     const char *current_step; /* "bash: make test", or NULL */
+    const char *retrying;     /* {"failures","status"?,"message","nextAt"?} as text, or NULL */
     const char *open_request; /* while waiting: {"requestId","kind","text",…} as text, or NULL */
 };
 

@@ -95,7 +95,8 @@ static void go_on(struct run *run)
 static void on_listen(void *data, int fd, const struct error *err)
 {
     struct run *run = data;
-    const struct proxy_grant grant = { .run_id = run->record.id.text };
+    const struct proxy_grant grant = { .run_id = run->record.id.text,
+                                       .model_requests = run->record.usage.requests };
     struct error local = ERROR_INIT;
 
     if (err != NULL && !run->sandbox_over) {

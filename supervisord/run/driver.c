@@ -42,6 +42,9 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
         .providers = setup->providers,
         .provider_count = options->model_service_count,
         .env = setup->environment,
+        .model_head_ms = (uint64_t)options->model_head_seconds * 1000,
+        .model_silence_ms = (uint64_t)options->model_silence_seconds * 1000,
+        .model_wait_ms = (uint64_t)options->model_retry_wait_seconds * 1000,
         .start_timeout_ms = (uint64_t)options->agent_start_seconds * 1000,
         .clock = run->runs->clock,
     };
@@ -266,6 +269,7 @@ static void on_agent_event(void *data, const struct agent_event *event)
     case AGENT_EVENT_TITLE:
         break;
     case AGENT_EVENT_TEXT:
+        trouble_on_progress(run);
         note(run, RUN_NOTE_TEXT, event, event->data);
         break;
     case AGENT_EVENT_REASONING:
@@ -275,6 +279,7 @@ static void on_agent_event(void *data, const struct agent_event *event)
         set_text(&run->current_step, event->text);
         break;
     case AGENT_EVENT_TOOL:
+        trouble_on_progress(run);
         set_text(&run->current_step, event->text);
         note(run, RUN_NOTE_TOOL, event, event->data);
         break;
@@ -294,7 +299,7 @@ static void on_agent_event(void *data, const struct agent_event *event)
         }
         break;
     case AGENT_EVENT_RETRY:
-        events_note(run, RUN_NOTE_RETRY, event->text, event->data);
+        trouble_on_agent_retry(run, event);
         break;
     case AGENT_EVENT_USAGE:
         take_usage(run, &event->usage);
@@ -347,6 +352,11 @@ static void on_agent_end(void *data, const struct agent_end *end)
         run_fail(run, "agent_error", "the agent stopped by itself before it was done", "", true);
         break;
     case AGENT_END_FAILED:
+        /* The proxy knows better than the agent how its model failed. */
+        if (str_starts(end->error_code, "model_") && trouble_explain(run)) {
+            run_apply(run, RUN_EV_STEP_FAILED);
+            break;
+        }
         run_fail(run, end->error_code[0] != '\0' ? end->error_code : "agent_error", end->message,
                  end->hint, end->retryable);
         break;

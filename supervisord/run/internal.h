@@ -26,6 +26,22 @@ struct told;    /* told.c: what an earlier supervisor heard */
 /* In a record's prompt_id: sent, by an agent that gives prompts no ids. */
 #define PROMPT_WITHOUT_ID "-"
 
+/* trouble.c: the model's failures in a row, by the proxy's account or, where that sees none, the
+ * agent's. */
+struct run_trouble {
+    uint32_t failures;
+    bool by_agent;
+    uint32_t status;
+    const char *code; /* of common/failure.c */
+    char words[PROXY_MODEL_WORDS_MAX];
+    uint64_t retry_at_ms;  /* the provider wants to be left alone until then; 0: no word */
+    uint64_t next_ms;      /* when it will be asked again, as far as known; 0: not */
+    char *view;            /* JSON for views; NULL while all is well, */
+    char *text;            /* as is this sentence */
+    const char *exhausted; /* it is not asked again, and why */
+    bool told;
+};
+
 /* A run that has not ended. Its record is what is on disk; it is changed only together with the
  * disk. */
 struct run {
@@ -66,6 +82,7 @@ struct run {
     uint64_t dropped_events;
     bool output_over;
     bool output_told;
+    struct run_trouble trouble;
     bool wait_told; /* its log says that it waits for the machine */
 
     char *current_step;
@@ -177,6 +194,18 @@ void limits_end(struct run *run);
 bool limits_take_output(struct run *run, size_t len);
 /* Ends runs that wrote too much; from the loop. */
 void limits_tick(struct runs *runs);
+
+/* trouble.c */
+void trouble_on_agent_retry(struct run *run, const struct agent_event *event);
+/* The agent has got an answer that it can use. */
+void trouble_on_progress(struct run *run);
+/* The run's model requests are used up. */
+void runs_proxy_refused_model(struct run *run);
+/* When the model's failures are behind the run's: notes the error by their name, and is true. */
+bool trouble_explain(struct run *run);
+/* Ends runs whose model is not asked again; from the loop. */
+void trouble_tick(struct runs *runs);
+void trouble_finish(struct run *run);
 
 /* steps.c, clone.c, collect.c, stop.c: the actions of the rules */
 void step_start_sandbox(struct run *run);

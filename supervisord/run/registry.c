@@ -63,6 +63,7 @@ static void run_free(void *data)
     workspace_layout_finish(&run->layout);
     free(run->runtime_dir);
     told_free(run->told);
+    trouble_finish(run);
     free(run->current_step);
     free(run->open_request);
     free(run->open_request_id);

@@ -143,6 +143,7 @@ static void on_tick(uv_timer_t *timer)
         return;
     }
     limits_tick(runs);
+    trouble_tick(runs);
     if (runs->admit_wanted)
         admission_admit(runs);
     events_pump(runs);
@@ -276,9 +277,9 @@ const char *run_current_step(struct runs *runs, const struct id *id)
 {
     const struct run *run = registry_find(runs, id->text);
 
-    return run != NULL && (run->record.state == RUN_WORKING || run->record.state == RUN_WAITING)
-               ? run->current_step
-               : NULL;
+    if (run == NULL || (run->record.state != RUN_WORKING && run->record.state != RUN_WAITING))
+        return NULL;
+    return run->trouble.text != NULL ? run->trouble.text : run->current_step;
 }
 
 const char *run_open_request(struct runs *runs, const struct id *id)
@@ -286,6 +287,13 @@ const char *run_open_request(struct runs *runs, const struct id *id)
     const struct run *run = registry_find(runs, id->text);
 
     return run != NULL && run->record.state == RUN_WAITING ? run->open_request : NULL;
+}
+
+const char *run_retrying(struct runs *runs, const struct id *id)
+{
+    const struct run *run = registry_find(runs, id->text);
+
+    return run != NULL ? run->trouble.view : NULL;
 }
 
 size_t runs_live(const struct runs *runs)
@@ -314,6 +322,8 @@ void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decisio
     }
     if (decision->verdict == AUDIT_DENY)
         run->record.evidence.refused_requests++;
+    if (str_equal(decision->reason, "model_requests"))
+        runs_proxy_refused_model(run);
     buf_init(&path, 4096);
     str_append_escaped(&path, decision->path, strlen(decision->path), 500);
     text = mem_printf("%s %s %s%s: %s", decision->verdict == AUDIT_DENY ? "refused" : "failed",

@@ -46,6 +46,11 @@ struct runs_options {
     uint32_t max_queued_runs;
     uint32_t clone_minutes;
     uint32_t stall_minutes;
+    uint32_t model_failures;     /* in a row; 0: no limit. For messages and agents' own accounts: */
+    uint64_t model_requests;     /* the proxy has the limits too */
+    uint32_t model_head_seconds; /* what agents are told of the proxy's patience with a model */
+    uint32_t model_silence_seconds;
+    uint32_t model_retry_wait_seconds;
     uint32_t agent_start_seconds;
     const char *agent_opencode; /* configured path or "" */
     const char *const *local_repositories;
@@ -86,6 +91,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data);
 /* The roof passes these on from the proxy's callbacks. */
 void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decision);
 void runs_proxy_traffic(struct runs *runs, const char *run_id);
+void runs_proxy_model(struct runs *runs, const struct proxy_model_news *news);
 
 /* Commands. Synchronous: when they return 0 the change is on disk.
  * ------------------------------------------------ */
@@ -145,6 +151,10 @@ const char *run_current_step(struct runs *runs, const struct id *id);
 /* The open permission request or question while waiting: JSON object text
  * {"requestId","kind","text","options"?}, or NULL. Borrowed. */
 const char *run_open_request(struct runs *runs, const struct id *id);
+
+/* While a model that failed is tried again: JSON object text {"failures","status"?,"message",
+ * "nextAt"?}, or NULL. Borrowed. */
+const char *run_retrying(struct runs *runs, const struct id *id);
 
 /* Subscriptions: ON_EVENT for each event after AFTER, first those stored, then as they come;
  * ON_ENDED once when the run's state is final and all events were delivered. Callbacks only from

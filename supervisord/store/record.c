@@ -107,6 +107,9 @@ static const struct field run_fields[] = {
     { 46, FIELD_HASH, offsetof(struct run_record, token_hash) },
     U32(47, struct run_record, agent_process),
     STRING(48, struct run_record, isolation),
+    U64(49, struct run_record, error.retry_at_ms),
+    U64(50, struct run_record, usage.failed_requests),
+    STRING(51, struct run_record, evidence.left_running),
     U32(60, struct run_record, place),
 };
 

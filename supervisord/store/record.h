@@ -23,6 +23,8 @@ struct run_error_record {
     char *message;
     char *hint;
     bool retryable;
+    uint64_t
+        retry_at_ms; /* wall clock: the provider wants to be left alone until then; 0: no word */
 };
 
 struct run_evidence_record {
@@ -36,6 +38,7 @@ struct run_evidence_record {
     uint64_t deletions;
     uint64_t untracked;
     uint64_t refused_requests;
+    char *left_running; /* programs that the agent left behind, one command a line; "" none */
     char *finish_reason;
     bool diff_truncated;
 };
@@ -46,6 +49,7 @@ struct run_usage_record {
     uint64_t cache_read_tokens;
     uint64_t cache_write_tokens;
     uint64_t requests;
+    uint64_t failed_requests; /* model requests that failed */
     uint64_t cost_microdollars;
 };
 

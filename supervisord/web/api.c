@@ -34,6 +34,7 @@ static void write_error(struct json_writer *writer, const struct run_error_recor
     json_member_string(writer, "message", error->message);
     json_member_string_opt(writer, "hint", error->hint);
     json_member_bool(writer, "retryable", error->retryable);
+    json_member_u64_opt(writer, "retryAt", error->retry_at_ms);
     json_write_object_end(writer);
 }
 

@@ -319,6 +319,13 @@ const char *run_current_step(struct runs *runs, const struct id *id)
     return runs->step;
 }
 
+const char *run_retrying(struct runs *runs, const struct id *id)
+{
+    (void)runs;
+    (void)id;
+    return NULL;
+}
+
 const char *run_open_request(struct runs *runs, const struct id *id)
 {
     (void)id;

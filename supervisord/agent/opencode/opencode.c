@@ -435,6 +435,8 @@ static void copy_options(struct opencode *opencode, const struct agent_options *
     opencode->continued = options->conversation[0] != '\0';
     str_copy(opencode->conversation, sizeof(opencode->conversation), options->conversation);
     opencode->environment = opencode_environment_new(options, password);
+    if (options->model_wait_ms > 0)
+        opencode->timing.retry_max = options->model_wait_ms;
     if (options->start_timeout_ms > 0)
         opencode->timing.start = options->start_timeout_ms;
 }

@@ -7,10 +7,10 @@
 #include "common/str.h"
 
 #define CONFIG_MAX (256 * 1024)
-/* How long OpenCode waits for a provider's headers, and between two chunks, before it tries again.
- * Our own default for providers that answer from afar; a model on one's own hardware may think
- * longer over a long prompt and keeps OpenCode's (300 s). */
-#define PROVIDER_TIMEOUT_MS 120000
+/* How long OpenCode waits for a provider's headers, and between two chunks, before it tries again:
+ * a little longer than the proxy, which so sees every failure, and names it. */
+#define PROVIDER_TIMEOUT_MS 300000
+#define PROVIDER_MARGIN_MS 15000
 
 /* Models -------------------------------------------------------------------------------------- */
 
@@ -156,8 +156,13 @@ static const char *small_model(const struct opencode_model *model)
 
 /* opencode.json ------------------------------------------------------------------------------- */
 
+static uint64_t provider_timeout(uint64_t proxy_ms)
+{
+    return (proxy_ms > 0 ? proxy_ms : PROVIDER_TIMEOUT_MS) + PROVIDER_MARGIN_MS;
+}
+
 static void write_provider(struct json_writer *writer, const struct agent_provider *provider,
-                           const char *token)
+                           const struct agent_options *options)
 {
     json_write_name(writer, provider->name);
     json_write_object(writer);
@@ -168,11 +173,9 @@ static void write_provider(struct json_writer *writer, const struct agent_provid
     json_write_name(writer, "options");
     json_write_object(writer);
     json_member_string(writer, "baseURL", provider->base_url);
-    json_member_string(writer, "apiKey", token);
-    if (provider->npm[0] == '\0') {
-        json_member_u64(writer, "headerTimeout", PROVIDER_TIMEOUT_MS);
-        json_member_u64(writer, "chunkTimeout", PROVIDER_TIMEOUT_MS);
-    }
+    json_member_string(writer, "apiKey", options->token);
+    json_member_u64(writer, "headerTimeout", provider_timeout(options->model_head_ms));
+    json_member_u64(writer, "chunkTimeout", provider_timeout(options->model_silence_ms));
     json_write_object_end(writer);
     if (provider->model_count > 0) {
         json_write_name(writer, "models");
@@ -199,7 +202,7 @@ static void write_providers(struct json_writer *writer, const struct agent_optio
     json_write_name(writer, "provider");
     json_write_object(writer);
     for (size_t i = 0; i < options->provider_count; i++)
-        write_provider(writer, &options->providers[i], options->token);
+        write_provider(writer, &options->providers[i], options);
     json_write_object_end(writer);
 }
 

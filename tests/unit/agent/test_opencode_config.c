@@ -36,6 +36,7 @@ TEST(the_configuration_is_what_opencode_reads)
     struct error err = ERROR_INIT;
     AUTO_BUF struct buf out = { 0 };
 
+    options.model_head_ms = 20000;
     buf_init(&out, 8192);
     CHECK_EQ(opencode_config_write(&out, &options, &err), 0);
     CHECK_STR(buf_text(&out),
@@ -49,11 +50,12 @@ TEST(the_configuration_is_what_opencode_reads)
               "AGENTS.md\"],\"enabled_providers\":[\"anthropic\",\"corp-llm\"],"
               "\"provider\":{\"anthropic\":{\"options\":{\"baseURL\":\"http://127.0.0.1:4999/proxy/"
               "anthropic/v1\",\"apiKey\":\"tok\","
-              "\"headerTimeout\":120000,\"chunkTimeout\":120000}},"
+              "\"headerTimeout\":35000,\"chunkTimeout\":315000}},"
               "\"corp-llm\":{\"npm\":\"@ai-sdk/"
               "openai-compatible\",\"name\":\"corp-llm\",\"options\":{\"baseURL\":\"http://"
               "127.0.0.1:4999/proxy/corp-llm\","
-              "\"apiKey\":\"tok\"},\"models\":{\"m-large\":{\"name\":\"m-large\",\"tool_call\":"
+              "\"apiKey\":\"tok\",\"headerTimeout\":35000,\"chunkTimeout\":315000},\"models\":{\"m-"
+              "large\":{\"name\":\"m-large\",\"tool_call\":"
               "true},\"m-small\":{\"name\":\"m-small\",\"tool_call\":true}}}}}");
 }
 

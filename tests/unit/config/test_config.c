@@ -96,6 +96,8 @@ static void check_defaults(const struct config *config)
     CHECK_EQ(config->agent_start_seconds, 60);
     CHECK_EQ(config->clone_minutes, 60);
     CHECK_EQ(config->stall_minutes, 30);
+    CHECK_EQ(config->model_failures, 8);
+    CHECK_EQ(config->model_retry_wait_seconds, 600);
     CHECK(config->web_enabled);
     CHECK_STR(config->web_listen, "127.0.0.1");
     CHECK_EQ(config->web_port, 0);
@@ -136,6 +138,8 @@ TEST(every_setting_is_read_from_the_file)
         "  \"setup\": { \"minutes\": 4, \"allow\": [ \"npm ci\" ] },\n"
         "  \"agents\": { \"opencode\": { \"path\": \"/opt/opencode\" }, \"startSeconds\": 5 },\n"
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
+        "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
+        "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
         "  \"web\": { \"enabled\": false, \"listen\": \"::1\", \"port\": 8080 },\n"
         "  \"log\": { \"level\": \"debug\" }, \"idleExitMinutes\": 9,\n"
         "  \"egress\": { \"allow\": [ \"*.Corp.example:443\", \"[2001:db8::1]:80\", "
@@ -180,6 +184,11 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->agent_start_seconds, 5);
     CHECK_EQ(config->clone_minutes, 2);
     CHECK_EQ(config->stall_minutes, 3);
+    CHECK_EQ(config->model_head_seconds, 11);
+    CHECK_EQ(config->model_silence_seconds, 12);
+    CHECK_EQ(config->model_failures, 13);
+    CHECK_EQ(config->model_retry_wait_seconds, 14);
+    CHECK_EQ(config->model_requests, 15);
     CHECK(!config->web_enabled);
     CHECK_STR(config->web_listen, "::1");
     CHECK_EQ(config->web_port, 8080);
