@@ -64,6 +64,9 @@ struct agent_callbacks {
     void (*on_event)(void *data, const struct agent_event *event);
     /* The agent took the prompt up. Until then its fate is unknown. */
     void (*on_prompt_taken)(void *data);
+    /* Once per message of steer, before the prompt's on_end: the agent has read it (UNREAD NULL),
+     * or it won't in this prompt, and UNREAD says why. */
+    void (*on_steered)(void *data, const char *message_id, const char *unread);
     /* Once per prompt. */
     void (*on_end)(void *data, const struct agent_end *end);
     void *data;
@@ -99,6 +102,14 @@ struct agent_options {
     const struct clock *clock;
 };
 
+#define AGENT_MESSAGE_ID_SIZE 64 /* with its NUL */
+
+/* A message that is to be read in the prompt under way. */
+struct agent_message {
+    const char *id; /* of steer_id */
+    const char *text;
+};
+
 /* What is known of an agent that an earlier supervisor started. */
 struct agent_resume {
     uint32_t process_id;
@@ -107,6 +118,9 @@ struct agent_resume {
     uint64_t sent_ms;      /* when, wall clock, or earlier */
     bool taken;            /* on_prompt_taken was called for it */
     const char *output; /* the end of what the agent said until then, as far as it was recorded */
+    const struct agent_message
+        *messages; /* recorded for steer, oldest first; on_steered wasn't called for them */
+    size_t message_count;
 };
 
 /* Files the driver wants in the sandbox before it starts (read-only), and programs of the host. */
@@ -141,6 +155,13 @@ struct agent_driver {
                   const struct agent_callbacks *callbacks, struct error *err);
     /* One prompt at a time. on_prompt_taken, events, on_end follow. */
     int (*prompt)(struct agent *agent, const char *text, struct error *err);
+    /* A new id for a message that is to be read in the prompt under way, so that it can be recorded
+     * before it is sent. ERR_CONFLICT: the agent can't take one now. NULL, like steer: it never
+     * can. */
+    int (*steer_id)(struct agent *agent, char id[AGENT_MESSAGE_ID_SIZE], struct error *err);
+    /* Sends the message of the id just made; on_steered follows. Messages keep their order, and one
+     * whose fate is unknown is only sent again when the agent says that it never got it. */
+    void (*steer)(struct agent *agent, const struct agent_message *message);
     /* Answers a permission request (answer "once", "always", "reject" or "reject: why") or a
      * question (one label or free text). */
     int (*answer)(struct agent *agent, const char *request_id, const char *answer,

@@ -386,7 +386,7 @@ static void close_all(struct opencode *opencode, void (*done)(void *data), void 
         (uv_handle_t *)&opencode->start_timer, (uv_handle_t *)&opencode->stream_timer,
         (uv_handle_t *)&opencode->step_timer,  (uv_handle_t *)&opencode->abort_timer,
         (uv_handle_t *)&opencode->quiet_timer, (uv_handle_t *)&opencode->drain_timer,
-        (uv_handle_t *)&opencode->warm_timer,
+        (uv_handle_t *)&opencode->warm_timer,  (uv_handle_t *)&opencode->steers.timer,
     };
 
     opencode->closing = true;
@@ -396,6 +396,7 @@ static void close_all(struct opencode *opencode, void (*done)(void *data), void 
     opencode->pending_closes = 1;
     opencode_process_close(opencode);
     opencode->stream = opencode->request = opencode->abort_request = opencode->sync_request = NULL;
+    opencode->steers.request = NULL;
     if (opencode->http != NULL) {
         opencode->pending_closes++;
         opencode_http_close(opencode->http, opencode_closed_one, opencode);
@@ -416,7 +417,7 @@ static void init_timers(struct opencode *opencode)
     uv_timer_t *timers[] = { &opencode->start_timer, &opencode->stream_timer,
                              &opencode->step_timer,  &opencode->abort_timer,
                              &opencode->quiet_timer, &opencode->drain_timer,
-                             &opencode->warm_timer };
+                             &opencode->warm_timer,  &opencode->steers.timer };
 
     handles_init(&opencode->handles, opencode_closed_one, opencode);
     for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
@@ -532,6 +533,8 @@ const struct agent_driver opencode_driver = {
     .start = driver_start,
     .resume = opencode_resume,
     .prompt = opencode_prompt,
+    .steer_id = opencode_steer_id,
+    .steer = opencode_steer,
     .answer = driver_answer,
     .abort = opencode_abort,
     .close = driver_close,

@@ -323,6 +323,8 @@ static void on_assistant(struct opencode_events *events, const struct session *s
 {
     const char *finish = text_of(json_get(info, "finish"));
     struct opencode_note what = { .kind = OPENCODE_NOTE_FINISH, .text = finish };
+    struct opencode_note answering = { .kind = OPENCODE_NOTE_ANSWERING,
+                                       .text = text_of(json_get(info, "parentID")) };
     bool ended = json_u64(json_path(info, "time.completed"), 0) > 0;
 
     tell_kind(events, AGENT_EVENT_ALIVE, "");
@@ -330,7 +332,7 @@ static void on_assistant(struct opencode_events *events, const struct session *s
         return;
     count_usage(events, info);
     if (is_ours(events, session) && first_time(events, "answer ", text_of(json_get(info, "id"))))
-        note_kind(events, OPENCODE_NOTE_ANSWERING);
+        note(events, &answering);
     if (is_ours(events, session) && ended && finish[0] != '\0' &&
         first_time(events, "finish ", text_of(json_get(info, "id"))))
         note(events, &what);

@@ -27,7 +27,8 @@ enum opencode_note_kind {
     OPENCODE_NOTE_IDLE,
     OPENCODE_NOTE_CHILD_IDLE,
     OPENCODE_NOTE_ERROR,     /* error: {name, data} */
-    OPENCODE_NOTE_ANSWERING, /* an answer exists: the model is being asked */
+    OPENCODE_NOTE_ANSWERING, /* an answer exists: the model is being asked; text: the id of the
+                                newest user message that it was shown; once per answer */
     OPENCODE_NOTE_FINISH,    /* a model call ended, text: its finish reason; once per message */
     OPENCODE_NOTE_LOST, /* events were skipped (a frame was too long, no JSON): look at the state by
                            REST */

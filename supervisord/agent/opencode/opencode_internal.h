@@ -1,7 +1,8 @@
 /* opencode_internal.h: seen by all of the driver's files. opencode.c has its life,
  * opencode_process.c the server process, opencode_prompt.c a prompt while it is sent, runs and is
- * stopped, opencode_settle.c how it ends, opencode_sync.c the event stream and the state by REST
- * after a gap, opencode_resume.c an agent that an earlier supervisor started. */
+ * stopped, opencode_steer.c messages for it meanwhile, opencode_settle.c how it ends,
+ * opencode_sync.c the event stream and the state by REST after a gap, opencode_resume.c an agent
+ * that an earlier supervisor started. */
 #ifndef AGENT_OPENCODE_INTERNAL_H
 #define AGENT_OPENCODE_INTERNAL_H
 
@@ -67,6 +68,30 @@ struct opencode_prompt {
     uint64_t begun_ms;
 };
 
+enum opencode_steer_state {
+    STEER_WAITING, /* to be sent */
+    STEER_SENDING, /* the request runs */
+    STEER_UNSURE,  /* it may have arrived: the agent is asked */
+    STEER_SENT,    /* stored in the conversation; not shown to the model yet */
+};
+
+struct opencode_message {
+    char id[OPENCODE_ID_SIZE];
+    char *text;
+    enum opencode_steer_state state;
+    unsigned looks;
+};
+
+/* Messages for the prompt under way, until they are read. */
+struct opencode_steers {
+    struct opencode_message *list; /* oldest first */
+    size_t count;
+    struct opencode_exchange *request; /* one at a time: so they keep their order */
+    uv_timer_t timer;
+    unsigned looks; /* at messages that nobody reads */
+    bool nudged;
+};
+
 /* What a callback of the host holds: it may come when the agent is gone. */
 struct opencode_call {
     struct opencode *opencode; /* NULL once the agent doesn't want it any more */
@@ -121,6 +146,8 @@ struct opencode {
     unsigned reconnects;
 
     struct opencode_prompt prompt;
+    struct opencode_steers steers;
+    uint64_t last_id_ms; /* time in the last message id that we made */
     uint64_t
         newest_created_ms; /* time of the conversation's newest message, by the agent's clock */
     bool warm;             /* an answer has begun in this process: it can be stopped without harm */
@@ -205,6 +232,29 @@ void opencode_prompt_synced(struct opencode *opencode);
 void opencode_on_step(uv_timer_t *timer);
 /* Asks it to stop; again when it has not. */
 void opencode_post_abort(struct opencode *opencode);
+
+/* A message id that is greater than the last one. */
+void opencode_make_message_id(struct opencode *opencode, char to[OPENCODE_ID_SIZE]);
+/* The body of a prompt's request; TEXT NULL: without any part. -1: it is too long. */
+int opencode_write_prompt(struct opencode *opencode, const char *id, const char *text,
+                          struct buf *body);
+
+/* opencode_steer.c */
+int opencode_steer_id(struct agent *agent, char id[AGENT_MESSAGE_ID_SIZE], struct error *err);
+void opencode_steer(struct agent *agent, const struct agent_message *message);
+/* Messages that an earlier supervisor may have sent; they are looked for once the state is known.
+ */
+void opencode_steer_resume(struct opencode *opencode, const struct agent_resume *resume);
+/* Sends what waits. */
+void opencode_steer_go_on(struct opencode *opencode);
+/* An answer is being made that knows all messages up to the one of this id. */
+void opencode_steer_answering(struct opencode *opencode, const char *message_id);
+/* The prompt has its answer, but there are messages that were not read yet: True when it goes on
+ * for them, and will be looked at again. */
+bool opencode_steer_holds(struct opencode *opencode);
+/* What is left is not read any more. */
+void opencode_steer_end(struct opencode *opencode, const char *why);
+void opencode_steer_forget(struct opencode *opencode);
 
 /* opencode_settle.c */
 struct agent_end opencode_empty_end(enum agent_end_kind kind);

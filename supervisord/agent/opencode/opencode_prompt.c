@@ -16,26 +16,31 @@ static void on_warm_timeout(uv_timer_t *timer);
 /* An id as OpenCode makes them: its order is that of time, and it decides which message is the
  * newer one. Twelve hexadecimal digits of milliseconds times 4096 plus a counter, then random
  * letters. Our counter is 0, theirs begins at 1. */
-static void make_message_id(char to[OPENCODE_ID_SIZE], uint64_t wall_ms)
+void opencode_make_message_id(struct opencode *opencode, char to[OPENCODE_ID_SIZE])
 {
     static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     unsigned char random[14];
-    size_t len = (size_t)snprintf(to, OPENCODE_ID_SIZE, "msg_%012llx",
-                                  (unsigned long long)((wall_ms << 12) & 0xffffffffffff));
+    uint64_t now = clock_wall_ms(opencode->clock);
+    size_t len;
 
+    opencode->last_id_ms = now > opencode->last_id_ms ? now : opencode->last_id_ms + 1;
+    len = (size_t)snprintf(to, OPENCODE_ID_SIZE, "msg_%012llx",
+                           (unsigned long long)((opencode->last_id_ms << 12) & 0xffffffffffff));
     id_random(random, sizeof(random));
     for (size_t i = 0; i < sizeof(random); i++)
         to[len++] = letters[random[i] % (sizeof(letters) - 1)];
     to[len] = '\0';
 }
 
-static int write_body(struct opencode *opencode, const char *text, struct buf *body)
+int opencode_write_prompt(struct opencode *opencode, const char *id, const char *text,
+                          struct buf *body)
 {
     struct json_writer writer;
 
+    buf_init(body, BODY_MAX);
     json_write_init(&writer, body);
     json_write_object(&writer);
-    json_member_string(&writer, "messageID", opencode->prompt.message_id);
+    json_member_string(&writer, "messageID", id);
     /* Always with its model: a session remembers the last one used, even a bad one. */
     json_write_name(&writer, "model");
     json_write_object(&writer);
@@ -44,10 +49,12 @@ static int write_body(struct opencode *opencode, const char *text, struct buf *b
     json_write_object_end(&writer);
     json_write_name(&writer, "parts");
     json_write_array(&writer);
-    json_write_object(&writer);
-    json_member_string(&writer, "type", "text");
-    json_member_string(&writer, "text", text);
-    json_write_object_end(&writer);
+    if (text != NULL) {
+        json_write_object(&writer);
+        json_member_string(&writer, "type", "text");
+        json_member_string(&writer, "text", text);
+        json_write_object_end(&writer);
+    }
     json_write_array_end(&writer);
     json_write_object_end(&writer);
     return body->failed ? -1 : 0;
@@ -84,8 +91,8 @@ static void post_prompt(struct opencode *opencode)
     char *path = mem_printf("/session/%s/prompt_async", opencode->conversation);
     AUTO_BUF struct buf body = { 0 };
 
-    buf_init(&body, BODY_MAX);
-    if (write_body(opencode, opencode->prompt.text, &body) < 0) {
+    if (opencode_write_prompt(opencode, opencode->prompt.message_id, opencode->prompt.text, &body) <
+        0) {
         opencode_prompt_fail(opencode, "not_started", "the prompt is too long");
         return;
     }
@@ -99,7 +106,7 @@ static void send_prompt(struct opencode *opencode)
     uint64_t now = clock_wall_ms(opencode->clock);
     struct opencode_prompt *prompt = &opencode->prompt;
 
-    make_message_id(prompt->message_id, now);
+    opencode_make_message_id(opencode, prompt->message_id);
     if (!opencode->callbacks.on_sending(opencode->callbacks.data, opencode->conversation,
                                         prompt->message_id)) {
         opencode_prompt_fail(opencode, "not_started", "the prompt could not be recorded");
@@ -390,13 +397,14 @@ static void on_error(struct opencode *opencode, const struct json_value *error)
         uv_timer_start(&opencode->step_timer, opencode_on_step, opencode->timing.again, 0);
 }
 
-static void on_answering(struct opencode *opencode)
+static void on_answering(struct opencode *opencode, const char *message_id)
 {
     opencode->warm = true;
     if (uv_is_active((uv_handle_t *)&opencode->warm_timer)) {
         uv_timer_stop(&opencode->warm_timer);
         opencode_post_abort(opencode);
     }
+    opencode_steer_answering(opencode, message_id);
 }
 
 static void on_finish(struct opencode *opencode, const char *finish)
@@ -440,7 +448,7 @@ static void on_prompt_note(struct opencode *opencode, const struct opencode_note
         on_error(opencode, note->error);
         return;
     case OPENCODE_NOTE_ANSWERING:
-        on_answering(opencode);
+        on_answering(opencode, note->text);
         return;
     case OPENCODE_NOTE_FINISH:
         on_finish(opencode, note->text);
@@ -500,6 +508,7 @@ void opencode_prompt_synced(struct opencode *opencode)
         opencode_resume_caught_up(opencode);
     if (opencode->closing)
         return;
+    opencode_steer_go_on(opencode);
     if (opencode->prompt.state == PROMPT_RUNNING)
         opencode_look_after(opencode, 0);
 }

@@ -107,6 +107,7 @@ static void take_prompt(struct opencode *opencode, const struct agent_resume *re
     prompt->taken = resume->taken;
     prompt->unsent = !resume->taken;
     opencode_events_begin(opencode->events, prompt->message_id, resume->sent_ms);
+    opencode_steer_resume(opencode, resume);
 }
 
 int opencode_resume_with(struct agent **out, uv_loop_t *loop, const struct agent_host *host,

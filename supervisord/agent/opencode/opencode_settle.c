@@ -19,6 +19,7 @@ static const unsigned message_limits[] = { 4, 100, 0 };
 void opencode_prompt_forget(struct opencode *opencode)
 {
     free(opencode->prompt.text);
+    opencode_steer_forget(opencode);
     opencode->prompt = (struct opencode_prompt){ .state = PROMPT_NONE };
 }
 
@@ -38,6 +39,9 @@ void opencode_end_prompt(struct opencode *opencode, struct agent_end *end)
     if (opencode->resuming)
         uv_timer_stop(&opencode->start_timer);
     opencode->resuming = false;
+    opencode_steer_end(opencode, "the turn ended before the agent read it");
+    if (opencode->closing)
+        return;
     opencode_prompt_forget(opencode);
     opencode->callbacks.on_end(opencode->callbacks.data, end);
 }
@@ -210,7 +214,11 @@ static void judge(struct opencode *opencode, const struct opencode_verdict *verd
         if (verdict->tool_running && verdict->end != AGENT_END_ABORTED && prompt->stop == STOP_NO &&
             look_again(opencode, SILENT_LOOKS_MAX))
             return;
-        end_by_verdict(opencode, verdict);
+        if ((verdict->end == AGENT_END_DONE || verdict->end == AGENT_END_INCOMPLETE) &&
+            opencode_steer_holds(opencode))
+            return;
+        if (!opencode->closing)
+            end_by_verdict(opencode, verdict);
         return;
     }
 }

@@ -1,6 +1,7 @@
 /* opencode_rig.h: the driver against a server written here, on the same loop: host and server are
  * one struct. What the server says after a prompt is a list of frames; "MSG" in them becomes the
- * prompt's id, and a line that begins with '!' is an order to the server itself. */
+ * prompt's id, "SAID" that of the newest message for it, and a line that begins with '!' is an
+ * order to the server itself. */
 #ifndef TESTS_OPENCODE_RIG_H
 #define TESTS_OPENCODE_RIG_H
 
@@ -98,9 +99,14 @@ struct fake {
     const struct agent_resume *resume; /* instead of a start */
     bool unknown_process;              /* attaching fails */
     const char *const *when_ready;     /* frames after it became ready */
-    unsigned posts;                    /* prompts that came */
-    unsigned deaf;                     /* so many connections get no answer at first */
-    bool mute;                         /* requests but those of the start get no answer */
+    const char *const *say;            /* messages for the prompt, once it is taken */
+    const char *const *after_message;  /* frames */
+    const char *const *after_nudge;
+    const char *message_reply; /* instead of 204 */
+    unsigned missing;          /* so often a message is not found when it is asked for */
+    unsigned posts;            /* prompts that came */
+    unsigned deaf;             /* so many connections get no answer at first */
+    bool mute;                 /* requests but those of the start get no answer */
     bool abort_when_taken;
     uint64_t abort_after_ms;
     unsigned prompts;
@@ -112,6 +118,9 @@ struct fake {
     unsigned aborts;
     int stdout_fd;
     char message_id[OPENCODE_ID_SIZE];
+    char said_id[OPENCODE_ID_SIZE];
+    unsigned said; /* messages that came */
+    unsigned nudges;
     char last_reply[512];
     struct buf log;
     void (*wait_done)(void *context, int code, int signal, const struct error *err);
@@ -181,16 +190,23 @@ static void step(struct fake *fake)
 
 /* Server -------------------------------------------------------------------------------------- */
 
-static void append_replaced(struct buf *out, const char *text, const char *message_id)
+static void append_replaced(struct buf *out, const char *text, const struct fake *fake)
 {
-    const char *at;
+    static const char *const marks[] = { "\"MSG\"", "\"SAID\"" };
+    const char *const ids[] = { fake->message_id, fake->said_id };
 
-    while ((at = strstr(text, "\"MSG\"")) != NULL) {
-        buf_append(out, text, (size_t)(at - text));
-        buf_printf(out, "\"%s\"", message_id);
-        text = at + strlen("\"MSG\"");
+    while (*text != '\0') {
+        size_t which = 0;
+
+        while (which < ARRAY_LEN(marks) && !str_starts(text, marks[which]))
+            which++;
+        if (which == ARRAY_LEN(marks)) {
+            buf_append_char(out, *text++);
+            continue;
+        }
+        buf_printf(out, "\"%s\"", ids[which]);
+        text += strlen(marks[which]);
     }
-    buf_append_str(out, text);
 }
 
 static void send_frame(struct fake *fake, const char *frame)
@@ -203,7 +219,7 @@ static void send_frame(struct fake *fake, const char *frame)
     buf_init(&body, 1 << 20);
     buf_init(&chunk, 1 << 20);
     buf_append_str(&body, "data: ");
-    append_replaced(&body, frame, fake->message_id);
+    append_replaced(&body, frame, fake);
     buf_append_str(&body, "\n\n");
     buf_printf(&chunk, "%zx\r\n%s\r\n", body.len, body.data);
     stream_write(fake->events->stream, chunk.data, chunk.len);
@@ -253,7 +269,7 @@ static void reply(struct conn *conn, const char *body)
 
     buf_init(&replaced, 1 << 20);
     buf_init(&out, 1 << 20);
-    append_replaced(&replaced, body, conn->fake->message_id);
+    append_replaced(&replaced, body, conn->fake);
     buf_printf(&out,
                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
                replaced.len, buf_text(&replaced));
@@ -265,15 +281,36 @@ static void reply_raw(struct conn *conn, const char *text)
     stream_write(conn->stream, text, strlen(text));
 }
 
+static void on_message_posted(struct conn *conn, const char *id, const char *body)
+{
+    struct fake *fake = conn->fake;
+
+    if (strstr(body, "\"parts\":[]") != NULL) {
+        CHECK(str_starts(id, fake->said_id));
+        fake->nudges++;
+        reply_raw(conn, "HTTP/1.1 204 No Content\r\n\r\n");
+        play(fake, fake->after_nudge);
+        return;
+    }
+    fake->said++;
+    (void)snprintf(fake->said_id, sizeof(fake->said_id), "%.*s", (int)strcspn(id, "\""), id);
+    reply_raw(conn, fake->message_reply != NULL ? fake->message_reply
+                                                : "HTTP/1.1 204 No Content\r\n\r\n");
+    play(fake, fake->after_message);
+}
+
 static void on_prompt_posted(struct conn *conn, const char *body)
 {
     struct fake *fake = conn->fake;
     const char *id = strstr(body, "\"messageID\":\"");
 
-    fake->posts++;
-
     CHECK(id != NULL);
     id += strlen("\"messageID\":\"");
+    if (strstr(body, "\"text\":\"do it\"") == NULL) {
+        on_message_posted(conn, id, body);
+        return;
+    }
+    fake->posts++;
     (void)snprintf(fake->message_id, sizeof(fake->message_id), "%.*s", (int)strcspn(id, "\""), id);
     reply_raw(conn,
               fake->prompt_reply != NULL ? fake->prompt_reply : "HTTP/1.1 204 No Content\r\n\r\n");
@@ -313,6 +350,12 @@ static void route(struct conn *conn, const char *line, const char *body)
         return;
     } else if (strstr(line, "/prompt_async ") != NULL) {
         on_prompt_posted(conn, body);
+    } else if (strstr(line, "/session/ses_1/message/msg_") != NULL) {
+        if (fake->missing == 0)
+            reply(conn, "{\"info\":{}}");
+        else if (fake->missing--)
+            reply_raw(conn, "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n"
+                            "Content-Length: 2\r\n\r\n{}");
     } else if (strstr(line, "/session/ses_1/message") != NULL) {
         reply(conn, fake->messages);
     } else if (strstr(line, "/session/status ") != NULL) {
@@ -593,12 +636,38 @@ static bool on_sending(void *data, const char *conversation, const char *prompt_
     return true;
 }
 
+static void say(struct fake *fake)
+{
+    char id[AGENT_MESSAGE_ID_SIZE] = "";
+    struct agent_message message = { .id = id };
+    struct error err = ERROR_INIT;
+
+    for (const char *const *text = fake->say; text != NULL && *text != NULL && !fake->closing;
+         text++) {
+        message.text = *text;
+        CHECK_EQ(fake->agent->driver->steer_id(fake->agent, id, &err), 0);
+        fake->agent->driver->steer(fake->agent, &message);
+    }
+}
+
+static void on_steered(void *data, const char *message_id, const char *unread)
+{
+    struct fake *fake = data;
+
+    CHECK(!fake->closing);
+    CHECK(str_starts(message_id, "msg_"));
+    buf_printf(&fake->log, "%s%s\n",
+               unread == NULL ? "read" : "unread: ", unread == NULL ? "" : unread);
+    step(fake);
+}
+
 static void on_taken(void *data)
 {
     struct fake *fake = data;
 
     buf_append_str(&fake->log, "taken\n");
     step(fake);
+    say(fake);
     if (fake->abort_when_taken)
         uv_timer_start(&fake->abort_timer, on_abort_timer, fake->abort_after_ms, 0);
 }
@@ -671,6 +740,7 @@ static const char *run(struct fake *fake)
                                          .on_sending = on_sending,
                                          .on_event = on_event,
                                          .on_prompt_taken = on_taken,
+                                         .on_steered = on_steered,
                                          .on_end = on_end,
                                          .data = fake };
     struct error err = ERROR_INIT;
