@@ -32,10 +32,10 @@ static const struct tool_output task_output[] = {
 
 static const struct tool_output send_output[] = {
     { "action", "string", JSON_REQUIRED,
-      "What was done: follow_up (its run starts now) or queued (it starts when the session's other "
-      "runs have ended)." },
+      "What was done: steered (the agent at work reads it at its next step), follow_up (its run "
+      "starts now) or queued (its run starts when the session's other runs have ended)." },
     { "runId", "string", JSON_REQUIRED,
-      "Id of the run that does it: pass it to opencode_get_result." },
+      "Id of the run that deals with it: pass it to opencode_get_result." },
     { "sessionId", "string", JSON_REQUIRED, "Id of the session." },
     { "status", "string", JSON_REQUIRED, STATUS_HELP },
     { "webUiUrl", "string", JSON_OPTIONAL, "Where a person can watch the run." },
@@ -178,10 +178,11 @@ static const struct tool tools[] = {
         .name = "opencode_send_message",
         .title = "Message to a coding session",
         .description =
-            "Gives the agent of a session its next task, with all that it knows from before: by "
-            "runId of any of the session's runs, or by sessionId. It becomes a run of its own: at "
-            "once when the session is idle, else behind the runs that have not ended, in order. It "
-            "does not interrupt what is running: for that, opencode_cancel_run first.",
+            "Says something to the agent of a session, which knows all from before: by runId of "
+            "any of the session's runs, or by sessionId. An agent at work reads it at its next "
+            "step, without being interrupted (steered): a correction, an addition. When none is at "
+            "work it becomes a run of its own, at once (follow_up) or behind those that wait "
+            "(queued), in order. The answer says which. mode steer or queue insists on one.",
         .hints = 0,
         .params = run_send_fields,
         .output = send_output,

@@ -11,7 +11,7 @@ const char *const event_kind_names[] = {
     [EVENT_KIND_QUESTION] = "question", [EVENT_KIND_PERMISSION] = "permission",
     [EVENT_KIND_RETRY] = "retry",       [EVENT_KIND_USAGE] = "usage",
     [EVENT_KIND_REFUSED] = "refused",   [EVENT_KIND_ERROR] = "error",
-    [EVENT_KIND_COUNT] = NULL,
+    [EVENT_KIND_MESSAGE] = "message",   [EVENT_KIND_COUNT] = NULL,
 };
 
 void event_view_write(struct json_writer *writer, const struct event_view *view)

@@ -23,6 +23,8 @@ enum event_kind {
     EVENT_KIND_USAGE,
     EVENT_KIND_REFUSED, /* the proxy refused a request; data: service, method, path, reason */
     EVENT_KIND_ERROR,
+    EVENT_KIND_MESSAGE, /* what a client said to the agent while it worked, and later what became of
+                           it; data: messageId, state (sent, read, unread) */
     EVENT_KIND_COUNT
 };
 extern const char *const event_kind_names[]; /* ends with NULL */

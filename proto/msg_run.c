@@ -134,6 +134,20 @@ const struct json_field run_exec_fields[] = {
     JSON_FIELD_LAST,
 };
 
+const char *const run_message_mode_names[] = {
+    [RUN_MESSAGE_AUTO] = "auto",
+    [RUN_MESSAGE_STEER] = "steer",
+    [RUN_MESSAGE_QUEUE] = "queue",
+    [RUN_MESSAGE_MODE_COUNT] = NULL,
+};
+
+const char *const run_message_action_names[] = {
+    [RUN_MESSAGE_STEERED] = "steered",
+    [RUN_MESSAGE_QUEUED] = "queued",
+    [RUN_MESSAGE_FOLLOW_UP] = "follow_up",
+    [RUN_MESSAGE_ACTION_COUNT] = NULL,
+};
+
 const struct json_field run_send_fields[] = {
     JSON_STRING_FIELD(struct run_send_params, runId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "A run of the session to send the message to. Give this or sessionId."),
@@ -141,6 +155,11 @@ const struct json_field run_send_fields[] = {
                       "The session to send the message to. Give this or runId."),
     JSON_STRING_FIELD(struct run_send_params, message, JSON_REQUIRED, 1, RUN_TASK_MAX,
                       "What to tell the agent."),
+    JSON_ENUM_FIELD(struct run_send_params, mode, JSON_OPTIONAL, run_message_mode_names,
+                    "auto (or left out): an agent at work reads it at its next step; when none is "
+                    "at work, or runs wait already, it becomes a run of its own. steer: only into "
+                    "the run at work, else refused. queue: always a run of its own, behind those "
+                    "that have not ended."),
     JSON_FIELD_LAST,
 };
 

@@ -41,7 +41,7 @@ struct run_create_params {
 extern const struct json_field run_create_fields[];
 
 struct run_create_result {
-    const char *action; /* run.send: "follow_up" or "queued"; NULL elsewhere */
+    const char *action; /* run.send: one of run_message_action_names; NULL elsewhere */
     const char *runId;
     const char *sessionId;
     int status;
@@ -184,10 +184,29 @@ extern const struct json_field run_exec_fields[];
 
 /* run.send (a message to a session or run) and run.answer. The result of run.send is that of
  * run.create, with what was made of the message. */
+/* How a message reaches the session's agent. */
+enum run_message_mode {
+    RUN_MESSAGE_AUTO,
+    RUN_MESSAGE_STEER,
+    RUN_MESSAGE_QUEUE,
+    RUN_MESSAGE_MODE_COUNT
+};
+extern const char *const run_message_mode_names[]; /* ends with NULL */
+
+/* What became of it. */
+enum run_message_action {
+    RUN_MESSAGE_STEERED,
+    RUN_MESSAGE_QUEUED,
+    RUN_MESSAGE_FOLLOW_UP,
+    RUN_MESSAGE_ACTION_COUNT
+};
+extern const char *const run_message_action_names[]; /* ends with NULL */
+
 struct run_send_params {
     const char *runId;
     const char *sessionId;
     const char *message;
+    int mode; /* enum run_message_mode */
 };
 extern const struct json_field run_send_fields[];
 struct run_answer_params {

@@ -70,8 +70,9 @@ static const char *or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
-/* ACTION: what run.send made of a message, else NULL. */
-static void reply_created(struct request *request, const struct run_record *run, const char *action)
+/* ACTION: what run.send made of a message; RUN_MESSAGE_ACTION_COUNT: it is a new run's reply. */
+static void reply_created(struct request *request, const struct run_record *run,
+                          enum run_message_action action)
 {
     AUTO_BUF struct buf body = BUF_INIT(64u << 10);
     AUTO_BUF struct buf web = BUF_INIT(4096);
@@ -81,8 +82,11 @@ static void reply_created(struct request *request, const struct run_record *run,
     struct json_writer writer;
 
     run_context(request->control, run, &web, &context);
-    view_created_message(&message, run, &context);
-    result = (struct run_create_result){ .action = action,
+    if (action == RUN_MESSAGE_STEERED)
+        view_steered_message(&message, run);
+    else
+        view_created_message(&message, run, &context);
+    result = (struct run_create_result){ .action = run_message_action_names[action],
                                          .runId = run->id.text,
                                          .sessionId = run->session.text,
                                          .status = run_status_of(run),
@@ -118,7 +122,7 @@ void on_run_create(struct request *request)
     if (run_create(request->control->runs, &wanted, &run, &err) < 0)
         request_fail(request, &err);
     else
-        reply_created(request, &run, NULL);
+        reply_created(request, &run, RUN_MESSAGE_ACTION_COUNT);
     run_record_finish(&run);
 }
 
@@ -244,66 +248,62 @@ void on_run_answer(struct request *request)
     request_reply(request, &body);
 }
 
-/* The session's newest run: the next one has its agent and its model. */
-static int load_last_run(struct control *control, const struct run_send_params *params,
-                         struct run_record *run, struct error *err)
+/* The session that is meant. */
+static int find_session(struct control *control, const struct run_send_params *params,
+                        struct id *session, struct error *err)
 {
-    struct session_record session;
-    struct id id;
+    struct session_record record;
+    struct run_record run;
     int rc;
 
     if (params->sessionId == NULL && params->runId == NULL)
         return error_argument(err, "runId", "or sessionId is required");
-    if (params->sessionId != NULL) {
-        if (session_id_parse(params->sessionId, &id, err) < 0)
-            return -1;
-    } else {
-        if (run_load_by_text(control, params->runId, run, err) < 0)
-            return -1;
-        id = run->session;
+    if (params->sessionId == NULL) {
+        run_record_init(&run);
+        rc = run_load_by_text(control, params->runId, &run, err);
+        *session = run.session;
+        run_record_finish(&run);
+        return rc;
     }
-    session_record_init(&session);
-    rc = store_session_load(control->store, &id, &session, err);
-    if (rc == 0)
-        rc = run_load(control->runs, &session.last_run, run, err);
-    session_record_finish(&session);
+    if (session_id_parse(params->sessionId, session, err) < 0)
+        return -1;
+    session_record_init(&record);
+    rc = store_session_load(control->store, session, &record, err);
+    session_record_finish(&record);
     return rc;
 }
 
-/* A message is a task for the session's agent: its next run, behind those that have not ended. */
+/* By value those of run.h. */
+_Static_assert((int)RUN_MESSAGE_AUTO == (int)RUN_SEND_AUTO &&
+                   (int)RUN_MESSAGE_STEER == (int)RUN_SEND_STEER &&
+                   (int)RUN_MESSAGE_QUEUE == (int)RUN_SEND_QUEUE,
+               "modes");
+_Static_assert((int)RUN_MESSAGE_STEERED == (int)RUN_SENT_STEERED &&
+                   (int)RUN_MESSAGE_QUEUED == (int)RUN_SENT_QUEUED &&
+                   (int)RUN_MESSAGE_FOLLOW_UP == (int)RUN_SENT_FOLLOW_UP,
+               "actions");
+
 void on_run_send(struct request *request)
 {
-    struct control *control = request->control;
-    struct run_send_params params = { 0 };
+    struct run_send_params params = { .mode = RUN_MESSAGE_AUTO };
     struct error err = ERROR_INIT;
-    struct run_record last;
+    enum run_send_action action;
     struct run_record run;
+    struct id session;
+    struct run_message message;
 
     if (request_read(request, run_send_fields, &params) < 0)
         return;
-    run_record_init(&last);
     run_record_init(&run);
-    if (load_last_run(control, &params, &last, &err) < 0) {
+    message = (struct run_message){ .text = params.message,
+                                    .session = &session,
+                                    .mode = (enum run_send_mode)params.mode,
+                                    .idempotency_key = "",
+                                    .local_caller = request->is_local_person };
+    if (find_session(request->control, &params, &session, &err) < 0 ||
+        run_send(request->control->runs, &message, &action, &run, &err) < 0)
         request_fail(request, &err);
-    } else {
-        struct run_request wanted = { .task = params.message,
-                                      .repository = "",
-                                      .branch = "",
-                                      .session_id = last.session.text,
-                                      .model = last.model,
-                                      .title = "",
-                                      .agent = last.agent,
-                                      .timeout_minutes = (uint32_t)(last.timeout_ms / 60000),
-                                      .idempotency_key = "",
-                                      .local_caller = request->is_local_person };
-        const char *action =
-            run_session_busy(control->runs, &last.session) ? "queued" : "follow_up";
-
-        if (run_create(control->runs, &wanted, &run, &err) < 0)
-            request_fail(request, &err);
-        else
-            reply_created(request, &run, action);
-    }
-    run_record_finish(&last);
+    else
+        reply_created(request, &run, (enum run_message_action)action);
     run_record_finish(&run);
 }

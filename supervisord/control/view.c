@@ -280,6 +280,15 @@ void view_created_message(struct buf *out, const struct run_record *run,
                run->id.text);
 }
 
+void view_steered_message(struct buf *out, const struct run_record *run)
+{
+    buf_printf(out,
+               "The agent of run %s reads the message at its next step, without being "
+               "interrupted; opencode_get_log shows when it has. Call opencode_get_result with "
+               "that runId and waitSeconds 45 until it has ended.",
+               run->id.text);
+}
+
 static void fill_error(struct run_error_view *view, const struct run_error_record *error)
 {
     if (error->code[0] == '\0')
@@ -364,6 +373,7 @@ bool view_is_step(const struct event_record *event)
     case EVENT_KIND_RETRY:
     case EVENT_KIND_REFUSED:
     case EVENT_KIND_ERROR:
+    case EVENT_KIND_MESSAGE:
         return true;
     default: /* a number from the store: a newer program may have written others */
         return false;

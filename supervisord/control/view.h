@@ -24,6 +24,8 @@ void view_message(struct buf *out, const struct run_record *run,
 /* What run.create says: the run goes on by itself, and how to ask for it. */
 void view_created_message(struct buf *out, const struct run_record *run,
                           const struct view_context *context);
+/* For a message that goes into RUN, which is at work. */
+void view_steered_message(struct buf *out, const struct run_record *run);
 
 /* "850 ms", "12 s", "3 m 12 s", "2 h 5 m". */
 void view_duration(struct buf *out, uint64_t milliseconds);

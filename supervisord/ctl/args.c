@@ -24,6 +24,8 @@ static const struct option {
                    "idempotency key: the same key gives the same run" },
     [ARGS_LIMIT] = { "limit", 'n', VALUE_NUMBER, "N", "at most so many" },
     [ARGS_MAX_BYTES] = { "max-bytes", 0, VALUE_NUMBER, "N", "cut the diff after so many bytes" },
+    [ARGS_MODE] = { "mode", 0, VALUE_TEXT, "MODE",
+                    "auto, steer (into the run at work) or queue (a run of its own)" },
     [ARGS_MODEL] = { "model", 'm', VALUE_TEXT, "NAME", "model as provider/name" },
     [ARGS_NO_REPO] = { "no-repo", 0, VALUE_NONE, NULL,
                        "start in an empty folder, also inside a git checkout" },

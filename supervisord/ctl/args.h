@@ -20,6 +20,7 @@ enum args_option {
     ARGS_KEY,
     ARGS_LIMIT,
     ARGS_MAX_BYTES,
+    ARGS_MODE,
     ARGS_MODEL,
     ARGS_NO_REPO,
     ARGS_PATH,

@@ -489,6 +489,7 @@ int cmd_send(struct session *session, struct error *err)
     json_member_string(&writer, str_starts(buf_text(&id), "ses_") ? "sessionId" : "runId",
                        buf_text(&id));
     json_member_string(&writer, "message", args->words[1]);
+    json_member_string_opt(&writer, "mode", args->text[ARGS_MODE]);
     json_write_object_end(&writer);
     if (session_call(session, "run.send", &body, &message, err) < 0)
         return -1;
@@ -499,8 +500,9 @@ int cmd_send(struct session *session, struct error *err)
         const char *run = json_string(json_get(message.envelope.body, "runId"));
 
         printf("%s: %s\n",
-               str_equal(action, "queued") ? "queued behind the session's other runs"
-                                           : "follow-up run",
+               str_equal(action, "steered")  ? "for the agent at work"
+               : str_equal(action, "queued") ? "queued behind the session's other runs"
+                                             : "follow-up run",
                run != NULL ? run : "?");
     }
     client_message_finish(&message);

@@ -74,9 +74,10 @@ static const struct ctl_command commands[] = {
       cmd_cancel },
     { "send",
       "RUN|SESSION MESSAGE",
-      "give a session's agent its next task",
-      "It is done in a run of its own, after those of the session that have not ended.",
-      { COMMON, 2, 2, 0 },
+      "say something to a session's agent",
+      "An agent at work reads it at its next step; else it becomes a run of its own, after those "
+      "of the session that have not ended. --mode chooses.",
+      { COMMON | ARGS_BIT(ARGS_MODE), 2, 2, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_send },

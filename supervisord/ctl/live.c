@@ -31,8 +31,8 @@ struct live {
 
 bool live_shows(const char *kind)
 {
-    static const char *const shown[] = { "state",      "text",  "tool",    "question",
-                                         "permission", "retry", "refused", "error" };
+    static const char *const shown[] = { "state", "text",    "tool",  "question", "permission",
+                                         "retry", "refused", "error", "message" };
 
     for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
         if (str_equal(shown[i], kind))

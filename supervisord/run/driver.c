@@ -380,6 +380,7 @@ static struct agent_callbacks make_callbacks(struct run *run)
                                      .on_sending = on_sending,
                                      .on_event = on_agent_event,
                                      .on_prompt_taken = on_prompt_taken,
+                                     .on_steered = steer_on_read,
                                      .on_end = on_agent_end,
                                      .data = run };
 }
@@ -437,6 +438,8 @@ int driver_resume(struct run *run, struct error *err)
     const struct agent_host host = make_host(run);
     const struct agent_callbacks callbacks = make_callbacks(run);
     bool prompted = run->record.prompt_id[0] != '\0';
+    size_t message_count;
+    const struct agent_message *messages = told_messages(run->told, &message_count);
     const struct agent_resume resume = {
         .process_id = run->record.agent_process,
         .prompt_id = prompted ? run->record.prompt_id : NULL,
@@ -444,6 +447,8 @@ int driver_resume(struct run *run, struct error *err)
         .sent_ms = run->record.started_ms,
         .taken = run->record.state == RUN_WORKING || run->record.state == RUN_WAITING,
         .output = told_output(run->told),
+        .messages = messages,
+        .message_count = message_count,
     };
     struct driver_setup setup;
     int rc;

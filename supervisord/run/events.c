@@ -55,6 +55,28 @@ static void append(struct run *run, enum run_note kind, const char *text, const 
     event_record_finish(&note);
 }
 
+int events_note_durable(struct run *run, enum run_note kind, const char *text, const char *data,
+                        const char *key, struct error *err)
+{
+    struct event_record note;
+    int rc;
+
+    event_record_init(&note);
+    note.number = ++run->record.last_event;
+    note.time_ms = clock_wall_ms(run->runs->clock);
+    note.kind = (uint32_t)kind;
+    record_set(&note.text, text);
+    record_set(&note.data, data);
+    record_set(&note.key, key);
+    rc = store_run_update(run->runs->store, &run->record, NULL, &note, err);
+    if (rc < 0)
+        run->record.last_event--;
+    else
+        events_wake(run->runs, &run->record.id);
+    event_record_finish(&note);
+    return rc;
+}
+
 void events_note(struct run *run, enum run_note kind, const char *text, const char *data)
 {
     events_note_as(run, kind, text, data, NULL);

@@ -127,6 +127,7 @@ enum run_note {
     RUN_NOTE_USAGE,
     RUN_NOTE_REFUSED,
     RUN_NOTE_ERROR,
+    RUN_NOTE_MESSAGE, /* what a client said to the agent while it worked, and what became of it */
 };
 
 /* registry.c */
@@ -164,6 +165,9 @@ void events_note(struct run *run, enum run_note kind, const char *text, const ch
 /* With the agent's own name for what is told, or NULL. */
 void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
                     const char *key);
+/* In one transaction, at once, of any length and outside of the limits. */
+int events_note_durable(struct run *run, enum run_note kind, const char *text, const char *data,
+                        const char *key, struct error *err);
 /* What is said of the run's limits is kept also when its output is not. */
 void events_note_limit(struct run *run, const char *text, const char *data);
 void events_wake(struct runs *runs, const struct id *run);
@@ -290,6 +294,17 @@ struct told *told_load(struct store *store, const struct id *run);
 void told_free(struct told *told);
 bool told_has(const struct told *told, const char *key);
 const char *told_output(const struct told *told);
+/* Messages that were to be read in the run and of which no more is known, oldest first. Borrowed.
+ */
+const struct agent_message *told_messages(const struct told *told, size_t *count);
+
+/* steer.c: messages for the run's agent while it works. */
+/* On disk when it returns 0. ERR_CONFLICT: not now, or not with this agent. */
+int steer_send(struct run *run, const char *text, struct error *err);
+/* For the driver's callbacks. */
+void steer_on_read(void *data, const char *message_id, const char *unread);
+/* Is an event's key that of what became of a message? Its id then, else NULL. */
+const char *steer_settled_id(const char *key);
 
 /* adopt.c: takes up the sandbox of a run that was under way. -1: nothing lives there. */
 int adopt_begin(struct run *run, struct error *err);

@@ -252,6 +252,27 @@ static int find_repetition(struct runs *runs, const struct run_request *request,
     return -1;
 }
 
+/* What a run is given, else what the session's newest run had, else the default. */
+static void choose(char **field, const char *given, const char *before, const char *otherwise)
+{
+    record_set(field, given[0] != '\0' ? given : before[0] != '\0' ? before : otherwise);
+}
+
+/* A follow-up goes on with the session's agent and model. */
+static void choose_agent(struct runs *runs, const struct run_request *request,
+                         const struct session_record *session, struct run_record *run)
+{
+    struct run_record newest;
+    struct error err = ERROR_INIT;
+
+    run_record_init(&newest);
+    if (session->run_count > 0 && run_load(runs, &session->last_run, &newest, &err) < 0)
+        log_warn(session->id.text, "its newest run can't be read: %s", err.text);
+    choose(&run->agent, request->agent, newest.agent, runs->options.default_agent);
+    choose(&run->model, request->model, newest.model, runs->options.default_model);
+    run_record_finish(&newest);
+}
+
 static void fill_run(struct runs *runs, const struct run_request *request,
                      const struct session_record *session, uint64_t now, struct run_record *run)
 {
@@ -263,10 +284,7 @@ static void fill_run(struct runs *runs, const struct run_request *request,
     run->state = RUN_QUEUED;
     record_set(&run->task, request->task);
     record_set(&run->title, request->title[0] != '\0' ? request->title : derived);
-    record_set(&run->agent,
-               request->agent[0] != '\0' ? request->agent : runs->options.default_agent);
-    record_set(&run->model,
-               request->model[0] != '\0' ? request->model : runs->options.default_model);
+    choose_agent(runs, request, session, run);
     run->place = session->place;
     record_set(&run->repository, session->places[session->place].repository);
     record_set(&run->branch, session->places[session->place].branch);
@@ -350,11 +368,6 @@ int run_create(struct runs *runs, const struct run_request *request, struct run_
     rc = create(runs, request, run, &session, err);
     session_record_finish(&session);
     return rc;
-}
-
-bool run_session_busy(struct runs *runs, const struct id *session)
-{
-    return registry_find_session(runs, session, false) != NULL;
 }
 
 int run_cancel(struct runs *runs, const struct id *id, struct error *err)

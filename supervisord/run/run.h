@@ -101,9 +101,9 @@ struct run_request {
     const char *repository; /* "" none */
     const char *branch;
     const char *session_id; /* "" new */
-    const char *model;      /* "" default */
+    const char *model;      /* "" that of the session's newest run, or the default */
     const char *title;
-    const char *agent;
+    const char *agent; /* like model */
     uint32_t timeout_minutes;
     const char *idempotency_key;
     bool local_caller; /* a person at the CLI: any local folder they name is allowed */
@@ -113,8 +113,32 @@ struct run_request {
  * another one ERR_CONFLICT. */
 int run_create(struct runs *runs, const struct run_request *request, struct run_record *run,
                struct error *err);
-/* Has the session a run that has not ended? */
-bool run_session_busy(struct runs *runs, const struct id *session);
+
+/* By value those of the socket's protocol. */
+enum run_send_mode {
+    RUN_SEND_AUTO,  /* into the session's run that is at work, if its agent can read it there and no
+                       other run waits; else a run of its own */
+    RUN_SEND_STEER, /* into the run that is at work, or ERR_CONFLICT */
+    RUN_SEND_QUEUE, /* a run of its own, behind those that have not ended */
+};
+
+enum run_send_action {
+    RUN_SENT_STEERED, /* RUN is the one at work */
+    RUN_SENT_QUEUED,
+    RUN_SENT_FOLLOW_UP, /* RUN is a new one, and the session was idle */
+};
+
+struct run_message {
+    const char *text;
+    const struct id *session;
+    enum run_send_mode mode;
+    const char *idempotency_key; /* "" none */
+    bool local_caller;
+};
+/* What a client says to a session's agent. A run of its own has the agent, model and time limit of
+ * the session's newest run. */
+int run_send(struct runs *runs, const struct run_message *message, enum run_send_action *action,
+             struct run_record *run, struct error *err);
 /* Asks for the end; the final state comes later. Ended runs are left as they are (0). */
 int run_cancel(struct runs *runs, const struct id *id, struct error *err);
 int run_answer(struct runs *runs, const struct id *id, const char *request_id, const char *answer,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/str.h"
+
 #define OUTPUT_MAX (16u << 10)
 
 struct told {
@@ -11,6 +13,9 @@ struct told {
     size_t count;
     size_t cap;
     struct buf output;
+    struct agent_message *messages; /* ours, like their strings */
+    size_t message_count;
+    size_t message_cap;
 };
 
 /* FNV-1a. */
@@ -52,6 +57,40 @@ static void add_output(struct told *told, const char *text)
     buf_append_char(&told->output, '\n');
 }
 
+static void free_message(struct agent_message *message)
+{
+    free((void *)(uintptr_t)message->id);
+    free((void *)(uintptr_t)message->text);
+}
+
+static void add_message(struct told *told, const char *id, const char *text)
+{
+    if (told->message_count == told->message_cap) {
+        size_t cap = told->message_cap > 0 ? 2 * told->message_cap : 8;
+        struct agent_message *messages = mem_new_zero(cap, sizeof(*messages));
+
+        if (told->message_count > 0)
+            memcpy(messages, told->messages, told->message_count * sizeof(*messages));
+        free(told->messages);
+        told->messages = messages;
+        told->message_cap = cap;
+    }
+    told->messages[told->message_count++] =
+        (struct agent_message){ .id = mem_strdup(id), .text = mem_strdup(text) };
+}
+
+static void settle_message(struct told *told, const char *id)
+{
+    for (size_t i = 0; i < told->message_count; i++) {
+        if (!str_equal(told->messages[i].id, id))
+            continue;
+        free_message(&told->messages[i]);
+        memmove(&told->messages[i], &told->messages[i + 1],
+                (--told->message_count - i) * sizeof(told->messages[0]));
+        return;
+    }
+}
+
 static bool add_event(void *data, const struct event_record *event)
 {
     struct told *told = data;
@@ -60,6 +99,10 @@ static bool add_event(void *data, const struct event_record *event)
         add_key(told, event->key);
     if (event->kind == RUN_NOTE_TEXT)
         add_output(told, event->text);
+    if (event->kind == RUN_NOTE_MESSAGE && steer_settled_id(event->key) != NULL)
+        settle_message(told, steer_settled_id(event->key));
+    else if (event->kind == RUN_NOTE_MESSAGE)
+        add_message(told, event->key, event->text);
     return true;
 }
 
@@ -88,6 +131,9 @@ void told_free(struct told *told)
 {
     if (told == NULL)
         return;
+    for (size_t i = 0; i < told->message_count; i++)
+        free_message(&told->messages[i]);
+    free(told->messages);
     free(told->keys);
     buf_finish(&told->output);
     free(told);
@@ -99,6 +145,12 @@ bool told_has(const struct told *told, const char *key)
 
     return told != NULL && told->count > 0 &&
            bsearch(&hash, told->keys, told->count, sizeof(hash), compare) != NULL;
+}
+
+const struct agent_message *told_messages(const struct told *told, size_t *count)
+{
+    *count = told != NULL ? told->message_count : 0;
+    return told != NULL ? told->messages : NULL;
 }
 
 const char *told_output(const struct told *told)

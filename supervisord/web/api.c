@@ -16,9 +16,9 @@ static const char *status_name(const struct run_record *run)
 
 static const char *kind_name(uint32_t kind)
 {
-    static const char *const names[] = { "state", "log",   "text",     "reasoning",
-                                         "tool",  "todo",  "question", "permission",
-                                         "retry", "usage", "refused",  "error" };
+    static const char *const names[] = { "state",   "log",      "text",       "reasoning", "tool",
+                                         "todo",    "question", "permission", "retry",     "usage",
+                                         "refused", "error",    "message" };
 
     return kind < ARRAY_LEN(names) ? names[kind] : "log";
 }

@@ -276,11 +276,15 @@ int run_load(struct runs *runs, const struct id *id, struct run_record *run, str
     return store_run_load(runs->store, id, run, err);
 }
 
-bool run_session_busy(struct runs *runs, const struct id *session)
+int run_send(struct runs *runs, const struct run_message *message, enum run_send_action *action,
+             struct run_record *run, struct error *err)
 {
-    (void)runs;
-    (void)session;
-    return true;
+    struct run_request wanted = { .task = message->text, .repository = "", .title = "" };
+
+    if (message->mode == RUN_SEND_STEER)
+        return error_set(err, ERR_CONFLICT, 0, "no run of the session is at work");
+    *action = RUN_SENT_QUEUED;
+    return run_create(runs, &wanted, run, err);
 }
 
 int runs_try_sandbox(struct runs *runs, runs_trial_cb done, void *data, struct error *err)
