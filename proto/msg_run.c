@@ -383,6 +383,8 @@ void run_list_item_write(struct json_writer *writer, const struct run_view *view
     json_member_string_opt(writer, "repository", view->repository);
     json_member_u64(writer, "createdAt", view->createdAt);
     json_member_u64_opt(writer, "startedAt", view->startedAt);
+    if (view->status == RUN_STATUS_WAITING)
+        json_member_u64_opt(writer, "waitingSince", view->waitingSince);
     if (ended(view)) {
         json_member_u64_opt(writer, "completedAt", view->completedAt);
         json_member_bool(writer, "success", succeeded(view));

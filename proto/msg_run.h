@@ -113,6 +113,7 @@ struct run_view {
     uint64_t startedAt;
     uint64_t completedAt;
     uint64_t deadlineAt;
+    uint64_t waitingSince; /* waiting: when it asked what it asks now; 0 unknown */
     const char *webUiUrl;
     const char *message; /* one sentence that says where it stands and what to do next */
     const char *

@@ -174,6 +174,11 @@ static void make_service_lists(const struct config *config, struct service_lists
     }
 }
 
+static enum agent_policy policy_of(const char *word)
+{
+    return str_equal(word, "ask") ? AGENT_ASK : str_equal(word, "deny") ? AGENT_DENY : AGENT_ALLOW;
+}
+
 static void finish_service_lists(struct service_lists *lists)
 {
     free(lists->models);
@@ -236,6 +241,10 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .model_silence_seconds = config->model_silence_seconds,
         .model_retry_wait_seconds = config->model_retry_wait_seconds,
         .agent_start_seconds = config->agent_start_seconds,
+        .permissions = policy_of(config->permissions),
+        .questions = policy_of(config->questions),
+        .answer_seconds = config->answer_seconds,
+        .stop_unanswered = str_equal(config->unanswered, "stop"),
         .agent_opencode = config->agent_opencode,
         .local_repositories = (const char *const *)config->local_repositories,
         .local_repository_count = config->local_repository_count,

@@ -80,6 +80,9 @@ struct agent_provider {
     size_t model_count;
 };
 
+/* What becomes of that for which an agent would ask. */
+enum agent_policy { AGENT_ALLOW, AGENT_ASK, AGENT_DENY };
+
 struct agent_options {
     const char *id;           /* run id, for log lines */
     const char *token;        /* the run's worthless token: what the agent takes for its API key */
@@ -93,6 +96,8 @@ struct agent_options {
     size_t provider_count;
     const char *const *env; /* more "NAME=value" for the agent (proxy, certificates), NULL at the
                                end; NULL: none */
+    enum agent_policy permissions; /* for commands, changes of files, the network */
+    enum agent_policy questions;   /* AGENT_DENY: it has no way to ask */
     /* The proxy's patience with a model: until its answer begins, between two bytes of it, and with
      * one that fails. 0: the driver's own. */
     uint64_t model_head_ms;

@@ -144,6 +144,25 @@ static int check_loopback(char **value, const struct paths *paths)
     return str_equal(*value, "::1") ? 0 : -1;
 }
 
+static int check_policy(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return str_equal(*value, "allow") || str_equal(*value, "ask") || str_equal(*value, "deny") ? 0
+                                                                                               : -1;
+}
+
+static int check_questions(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return str_equal(*value, "ask") || str_equal(*value, "deny") ? 0 : -1;
+}
+
+static int check_unanswered(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return str_equal(*value, "deny") || str_equal(*value, "stop") ? 0 : -1;
+}
+
 static int check_log_level(char **value, const struct paths *paths)
 {
     (void)paths;
@@ -310,6 +329,19 @@ const struct setting config_settings[] = {
              "the OpenCode program; empty: the installed one in the data folder, then PATH"),
     U32_ROW("agents.startSeconds", agent_start_seconds, 1, 3600, 60,
             "SANDBOX_MCP_AGENTS_START_SECONDS", "time an agent may take to answer after its start"),
+    TEXT_ROW("agents.permissions", permissions, 1, 8, "allow", check_policy, "allow, ask or deny",
+             "SANDBOX_MCP_AGENTS_PERMISSIONS",
+             "whether agents may run commands, change files and reach the network in their "
+             "sandbox, have to ask a person, or may not"),
+    TEXT_ROW("agents.questions", questions, 1, 8, "ask", check_questions, "ask or deny",
+             "SANDBOX_MCP_AGENTS_QUESTIONS", "whether agents may ask a person something"),
+    U32_ROW("agents.answerSeconds", answer_seconds, 1, 604800, 3600,
+            "SANDBOX_MCP_AGENTS_ANSWER_SECONDS",
+            "time a run waits for the answer to what its agent asks"),
+    TEXT_ROW("agents.unanswered", unanswered, 1, 8, "deny", check_unanswered, "deny or stop",
+             "SANDBOX_MCP_AGENTS_UNANSWERED",
+             "what becomes of a request that nobody answers: deny lets the agent go on without, "
+             "stop ends the run"),
     U32_ROW("workspace.cloneMinutes", clone_minutes, 1, 1440, 60,
             "SANDBOX_MCP_WORKSPACE_CLONE_MINUTES", "time a clone may take"),
     U32_ROW("setup.minutes", setup_minutes, 1, 1440, 30, "SANDBOX_MCP_SETUP_MINUTES",

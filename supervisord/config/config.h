@@ -76,6 +76,10 @@ struct config {
     uint32_t host_uid_count;
     char *agent_opencode; /* "" : data/agents/opencode/bin/opencode, then PATH */
     uint32_t agent_start_seconds;
+    char *permissions; /* allow, ask or deny */
+    char *questions;   /* ask or deny */
+    uint32_t answer_seconds;
+    char *unanswered; /* deny or stop */
     uint32_t clone_minutes;
     uint32_t setup_minutes;
     char **setup_allow;

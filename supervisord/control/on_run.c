@@ -12,6 +12,7 @@ void run_context(struct control *control, const struct run_record *run, struct b
         .web_url = buf_text(web),
         .current_step = run_ended(run) ? NULL : run_current_step(control->runs, &run->id),
         .retrying = run_ended(run) ? NULL : run_retrying(control->runs, &run->id),
+        .waiting_since_ms = run_ended(run) ? 0 : run_waiting_since_ms(control->runs, &run->id),
         .open_request = run_ended(run) ? NULL : run_open_request(control->runs, &run->id),
     };
 }

@@ -356,6 +356,7 @@ void view_fill(struct run_view *view, const struct run_record *run,
         .verdict = run->verdict,
         .output = run->output,
         .isolation = run->isolation,
+        .waitingSince = context->waiting_since_ms,
         .cursor = run->last_event,
     };
     fill_error(&view->error, &run->error);

@@ -9,11 +9,12 @@
 
 /* What the record doesn't hold; strings are borrowed. */
 struct view_context {
-    uint64_t now_ms;          /* wall clock */
-    const char *web_url;      /* "" none */
-    const char *current_step; /* "bash: make test", or NULL */
-    const char *retrying;     /* {"failures","status"?,"message","nextAt"?} as text, or NULL */
-    const char *open_request; /* while waiting: {"requestId","kind","text",…} as text, or NULL */
+    uint64_t now_ms;           /* wall clock */
+    const char *web_url;       /* "" none */
+    const char *current_step;  /* "bash: make test", or NULL */
+    uint64_t waiting_since_ms; /* 0: it asks nothing */
+    const char *retrying;      /* {"failures","status"?,"message","nextAt"?} as text, or NULL */
+    const char *open_request;  /* while waiting: {"requestId","kind","text",…} as text, or NULL */
 };
 
 /* Fills VIEW; its strings are borrowed from RUN, CONTEXT and MESSAGE, which gets the sentence. */

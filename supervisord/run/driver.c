@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-#include "common/json_write.h"
 #include "common/str.h"
-
-#define REQUEST_MAX (512u << 10)
 
 void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token)
 {
@@ -45,6 +42,8 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
         .model_head_ms = (uint64_t)options->model_head_seconds * 1000,
         .model_silence_ms = (uint64_t)options->model_silence_seconds * 1000,
         .model_wait_ms = (uint64_t)options->model_retry_wait_seconds * 1000,
+        .permissions = options->permissions,
+        .questions = options->questions,
         .start_timeout_ms = (uint64_t)options->agent_start_seconds * 1000,
         .clock = run->runs->clock,
     };
@@ -166,7 +165,7 @@ static void on_agent_ready(void *data, const char *failure_code, const struct er
     } else if (run->record.state == RUN_PROMPT && run->record.prompt_id[0] == '\0' &&
                !run->prompt_sent) {
         step_prompt(run);
-    } else if (run->record.state == RUN_WAITING && run->open_request == NULL) {
+    } else if (run->record.state == RUN_WAITING && !waiting_any(run)) {
         run_apply(run, RUN_EV_ANSWERED);
     } else {
         run_apply(run, RUN_EV_AGENT_READY);
@@ -205,46 +204,12 @@ static void set_text(char **slot, const char *text)
     *slot = mem_strdup(text);
 }
 
-static void forget_request(struct run *run)
-{
-    free(STEAL(run->open_request));
-    free(STEAL(run->open_request_id));
-}
-
-/* A request as run views and events show it: what the driver's data holds comes last. */
-static void write_request(struct buf *out, const struct agent_event *event, enum run_note kind)
-{
-    struct json_writer writer;
-
-    json_write_init(&writer, out);
-    json_write_object(&writer);
-    json_member_string(&writer, "requestId", event->request_id);
-    json_member_string(&writer, "kind", kind == RUN_NOTE_QUESTION ? "question" : "permission");
-    json_member_string(&writer, "text", event->text);
-    if (event->data != NULL && !str_equal(event->data, "{}"))
-        buf_printf(out, ",%s", event->data + 1); /* its end is ours */
-    else
-        json_write_object_end(&writer);
-}
-
 /* Unless it was told to the supervisor before us. */
 static void note(struct run *run, enum run_note kind, const struct agent_event *event,
                  const char *data)
 {
     if (event->key == NULL || !told_has(run->told, event->key))
         events_note_as(run, kind, event->text, data, event->key);
-}
-
-static void on_request(struct run *run, const struct agent_event *event, enum run_note kind)
-{
-    AUTO_BUF struct buf request = BUF_INIT(REQUEST_MAX);
-
-    write_request(&request, event, kind);
-    set_text(&run->open_request, request.failed ? "{}" : buf_text(&request));
-    set_text(&run->open_request_id, event->request_id);
-    note(run, kind, event, run->open_request);
-    if (run->record.state != RUN_WAITING)
-        run_apply(run, RUN_EV_ASKED);
 }
 
 static void take_usage(struct run *run, const struct agent_usage *usage)
@@ -287,16 +252,13 @@ static void on_agent_event(void *data, const struct agent_event *event)
         events_note(run, RUN_NOTE_TODO, event->text, event->data);
         break;
     case AGENT_EVENT_PERMISSION:
-        on_request(run, event, RUN_NOTE_PERMISSION);
+        waiting_on_asked(run, event, RUN_NOTE_PERMISSION);
         break;
     case AGENT_EVENT_QUESTION:
-        on_request(run, event, RUN_NOTE_QUESTION);
+        waiting_on_asked(run, event, RUN_NOTE_QUESTION);
         break;
     case AGENT_EVENT_ANSWERED:
-        if (str_equal(run->open_request_id, event->request_id)) {
-            forget_request(run);
-            run_apply(run, RUN_EV_ANSWERED);
-        }
+        waiting_on_answered(run, event->request_id);
         break;
     case AGENT_EVENT_RETRY:
         trouble_on_agent_retry(run, event);
@@ -335,7 +297,7 @@ static void on_agent_end(void *data, const struct agent_end *end)
     struct run *run = data;
 
     run->agent_done = true;
-    forget_request(run);
+    waiting_forget_all(run);
     uv_timer_stop(&run->watch);
     take_end(run, end);
     if (run->record.state == RUN_COLLECTING) {

@@ -86,8 +86,8 @@ struct run {
     bool wait_told; /* its log says that it waits for the machine */
 
     char *current_step;
-    char *open_request; /* JSON, while waiting */
-    char *open_request_id;
+    struct list requests; /* open ones, oldest first: open_request::link in waiting.c */
+    uv_timer_t answer;    /* runs out when nobody has answered the oldest one */
 };
 
 struct runs {
@@ -294,6 +294,8 @@ struct told *told_load(struct store *store, const struct id *run);
 void told_free(struct told *told);
 bool told_has(const struct told *told, const char *key);
 const char *told_output(const struct told *told);
+/* When the request was told of; 0: it wasn't. */
+uint64_t told_asked_ms(const struct told *told, const char *request_id);
 /* Messages that were to be read in the run and of which no more is known, oldest first. Borrowed.
  */
 const struct agent_message *told_messages(const struct told *told, size_t *count);
@@ -305,6 +307,20 @@ int steer_send(struct run *run, const char *text, struct error *err);
 void steer_on_read(void *data, const char *message_id, const char *unread);
 /* Is an event's key that of what became of a message? Its id then, else NULL. */
 const char *steer_settled_id(const char *key);
+
+/* waiting.c: what the agent asks, until it is answered. */
+struct open_request;
+void waiting_init(struct run *run);
+/* The agent asks; KIND says whether it is a question or for permission. */
+void waiting_on_asked(struct run *run, const struct agent_event *event, enum run_note kind);
+/* Of a request: it was answered or rejected, by whomever. */
+void waiting_on_answered(struct run *run, const char *request_id);
+void waiting_forget_all(struct run *run);
+bool waiting_any(const struct run *run);
+int waiting_answer(struct run *run, const char *request_id, const char *answer, struct error *err);
+/* The oldest one as JSON, or NULL. */
+const char *waiting_oldest(const struct run *run);
+uint64_t waiting_since_ms(const struct run *run);
 
 /* adopt.c: takes up the sandbox of a run that was under way. -1: nothing lives there. */
 int adopt_begin(struct run *run, struct error *err);

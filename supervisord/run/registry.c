@@ -64,9 +64,8 @@ static void run_free(void *data)
     free(run->runtime_dir);
     told_free(run->told);
     trouble_finish(run);
+    waiting_forget_all(run);
     free(run->current_step);
-    free(run->open_request);
-    free(run->open_request_id);
     free(run);
     runs->open_runs--;
     if (runs->closing && runs->open_runs == 0)
@@ -89,6 +88,7 @@ struct run *registry_add(struct runs *runs, const struct run_record *record,
     handles_add(&run->handles, (uv_handle_t *)&run->deadline, run);
     uv_timer_init(runs->loop, &run->watch);
     handles_add(&run->handles, (uv_handle_t *)&run->watch, run);
+    waiting_init(run);
     list_append(&runs->live, &run->link);
     runs->open_runs++;
     return run;
@@ -96,7 +96,8 @@ struct run *registry_add(struct runs *runs, const struct run_record *record,
 
 void registry_release(struct run *run)
 {
-    uv_handle_t *handles[] = { (uv_handle_t *)&run->deadline, (uv_handle_t *)&run->watch };
+    uv_handle_t *handles[] = { (uv_handle_t *)&run->deadline, (uv_handle_t *)&run->watch,
+                               (uv_handle_t *)&run->answer };
 
     list_remove(&run->link);
     handles_close_all(&run->handles, run->runs->loop, handles, ARRAY_LEN(handles));

@@ -391,9 +391,7 @@ int run_answer(struct runs *runs, const struct id *id, const char *request_id, c
 {
     struct run *run = registry_find(runs, id->text);
 
-    if (run == NULL || run->record.state != RUN_WAITING || run->open_request_id == NULL)
+    if (run == NULL)
         return error_set(err, ERR_CONFLICT, 0, "run %s asks nothing now", id->text);
-    if (!str_equal(run->open_request_id, request_id))
-        return not_found(err, "requestId", "request", request_id);
-    return run->driver->answer(run->agent, request_id, answer, err);
+    return waiting_answer(run, request_id, answer, err);
 }

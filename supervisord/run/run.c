@@ -286,7 +286,14 @@ const char *run_open_request(struct runs *runs, const struct id *id)
 {
     const struct run *run = registry_find(runs, id->text);
 
-    return run != NULL && run->record.state == RUN_WAITING ? run->open_request : NULL;
+    return run != NULL && run->record.state == RUN_WAITING ? waiting_oldest(run) : NULL;
+}
+
+uint64_t run_waiting_since_ms(struct runs *runs, const struct id *id)
+{
+    const struct run *run = registry_find(runs, id->text);
+
+    return run != NULL && run->record.state == RUN_WAITING ? waiting_since_ms(run) : 0;
 }
 
 const char *run_retrying(struct runs *runs, const struct id *id)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "agent/agent.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/id.h"
@@ -52,7 +53,11 @@ struct runs_options {
     uint32_t model_silence_seconds;
     uint32_t model_retry_wait_seconds;
     uint32_t agent_start_seconds;
-    const char *agent_opencode; /* configured path or "" */
+    enum agent_policy permissions;
+    enum agent_policy questions; /* ask or deny */
+    uint32_t answer_seconds;     /* a request may wait so long for its answer */
+    bool stop_unanswered;        /* then the run is stopped; else the request is refused */
+    const char *agent_opencode;  /* configured path or "" */
     const char *const *local_repositories;
     size_t local_repository_count;
     uint32_t host_uid_base;
@@ -173,8 +178,10 @@ bool run_ended(const struct run_record *run);
  * turns. */
 const char *run_current_step(struct runs *runs, const struct id *id);
 /* The open permission request or question while waiting: JSON object text
- * {"requestId","kind","text","options"?}, or NULL. Borrowed. */
+ * {"requestId","kind","text","askedAt","answerBy","options"?}, or NULL. Borrowed. */
 const char *run_open_request(struct runs *runs, const struct id *id);
+/* When that was asked, wall clock; 0: nothing is. */
+uint64_t run_waiting_since_ms(struct runs *runs, const struct id *id);
 
 /* While a model that failed is tried again: JSON object text {"failures","status"?,"message",
  * "nextAt"?}, or NULL. Borrowed. */

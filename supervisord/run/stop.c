@@ -26,6 +26,7 @@ static void on_sandbox_closed(void *data)
 static void cut_work(struct run *run)
 {
     uv_timer_stop(&run->watch);
+    waiting_forget_all(run);
     uv_timer_stop(&run->deadline);
     if (run->command != NULL)
         command_cancel(STEAL(run->command));

@@ -7,12 +7,18 @@
 #include "common/str.h"
 
 #define OUTPUT_MAX (16u << 10)
+#define ASKED_MAX 64
 
 struct told {
     uint64_t *keys; /* hashes, sorted */
     size_t count;
     size_t cap;
     struct buf output;
+    struct asked {
+        uint64_t request; /* hash of its id */
+        uint64_t time_ms;
+    } asked[ASKED_MAX]; /* a ring of the newest */
+    size_t asked_count;
     struct agent_message *messages; /* ours, like their strings */
     size_t message_count;
     size_t message_cap;
@@ -99,6 +105,9 @@ static bool add_event(void *data, const struct event_record *event)
         add_key(told, event->key);
     if (event->kind == RUN_NOTE_TEXT)
         add_output(told, event->text);
+    if (event->kind == RUN_NOTE_QUESTION || event->kind == RUN_NOTE_PERMISSION)
+        told->asked[told->asked_count++ % ASKED_MAX] =
+            (struct asked){ hash_key(event->key), event->time_ms };
     if (event->kind == RUN_NOTE_MESSAGE && steer_settled_id(event->key) != NULL)
         settle_message(told, steer_settled_id(event->key));
     else if (event->kind == RUN_NOTE_MESSAGE)
@@ -151,6 +160,17 @@ const struct agent_message *told_messages(const struct told *told, size_t *count
 {
     *count = told != NULL ? told->message_count : 0;
     return told != NULL ? told->messages : NULL;
+}
+
+uint64_t told_asked_ms(const struct told *told, const char *request_id)
+{
+    uint64_t hash = hash_key(request_id);
+
+    for (size_t i = 0; told != NULL && i < told->asked_count && i < ASKED_MAX; i++) {
+        if (told->asked[i].request == hash)
+            return told->asked[i].time_ms;
+    }
+    return 0;
 }
 
 const char *told_output(const struct told *told)

@@ -336,6 +336,12 @@ const char *run_open_request(struct runs *runs, const struct id *id)
     return runs->request;
 }
 
+uint64_t run_waiting_since_ms(struct runs *runs, const struct id *id)
+{
+    (void)id;
+    return runs->request != NULL ? 1 : 0;
+}
+
 int run_subscribe(struct run_subscription **out, struct runs *runs, const struct id *id,
                   uint64_t after, const struct run_subscriber *subscriber, struct error *err)
 {

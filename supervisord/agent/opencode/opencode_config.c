@@ -216,6 +216,26 @@ static void write_model_members(struct json_writer *writer, const char *text,
     json_member_string(writer, "small_model", small);
 }
 
+/* Later members win. The sandbox is the boundary, so as a rule everything is allowed; who asks for
+ * it may decide on what changes or reaches something. */
+static void write_permissions(struct json_writer *writer, const struct agent_options *options)
+{
+    static const char *const kinds[] = { "bash", "edit", "webfetch", "websearch",
+                                         "external_directory" };
+    static const char *const words[] = {
+        [AGENT_ALLOW] = "allow", [AGENT_ASK] = "ask", [AGENT_DENY] = "deny"
+    };
+
+    json_write_name(writer, "permission");
+    json_write_object(writer);
+    json_member_string(writer, "*", "allow");
+    for (size_t i = 0; options->permissions != AGENT_ALLOW && i < ARRAY_LEN(kinds); i++)
+        json_member_string(writer, kinds[i], words[options->permissions]);
+    if (options->questions == AGENT_DENY)
+        json_member_string(writer, "question", "deny");
+    json_write_object_end(writer);
+}
+
 int opencode_config_write(struct buf *out, const struct agent_options *options, struct error *err)
 {
     AUTO_FREE
@@ -232,12 +252,7 @@ int opencode_config_write(struct buf *out, const struct agent_options *options, 
     json_member_bool(&writer, "autoupdate", false);
     json_member_string(&writer, "share", "disabled");
     write_model_members(&writer, options->model, &model);
-    json_write_name(&writer, "permission");
-    json_write_object(&writer);
-    /* The sandbox is the boundary, so only a question ever waits for a person: until the run's
-     * deadline at most. */
-    json_member_string(&writer, "*", "allow");
-    json_write_object_end(&writer);
+    write_permissions(&writer, options);
     json_member_bool(&writer, "lsp", false);
     json_member_bool(&writer, "formatter", false);
     /* No shadow git repository: it can fill the disk or hang in large work trees, and we compare

@@ -70,6 +70,7 @@ static void open_rig(struct rig *rig)
         .clone_minutes = 1,
         .stall_minutes = 1,
         .agent_start_seconds = 5,
+        .answer_seconds = 60,
         .agent_opencode = "",
         .host_uid_base = 2100000000,
         .host_uid_count = 100,
