@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "agent/agent.h"
 #include "control/control.h"
 #include "proxy/proxy.h"
 #include "run/run.h"
@@ -37,6 +38,7 @@ struct supervisor {
     uint32_t idle_minutes;
     bool stopping;
     char *init_path;
+    struct agent_profile *agents;
     struct cgroup_host *cgroups;
     char *bwrap;
 };
@@ -206,6 +208,47 @@ static int read_required(const struct config *config, uint32_t *required, struct
     return 0;
 }
 
+/* Strings are the configuration's. */
+static struct agent_profile *make_profiles(const struct config *config)
+{
+    struct agent_profile *profiles = mem_new_zero(config->agent_count + 1, sizeof(*profiles));
+
+    for (size_t i = 0; i < config->agent_count; i++) {
+        const struct config_agent *from = &config->agents[i];
+        struct agent_profile_file *files = mem_new_zero(from->file_count + 1, sizeof(*files));
+
+        for (size_t j = 0; j < from->file_count; j++)
+            files[j] = (struct agent_profile_file){ from->files[j].target, from->files[j].text };
+        profiles[i] =
+            (struct agent_profile){ .name = from->name,
+                                    .driver = "acp",
+                                    .program = from->program,
+                                    .packages = (const char *const *)from->packages,
+                                    .package_count = from->package_count,
+                                    .arguments = (const char *const *)from->arguments,
+                                    .argument_count = from->argument_count,
+                                    .environment = (const char *const *)from->environment,
+                                    .environment_count = from->environment_count,
+                                    .files = files,
+                                    .file_count = from->file_count,
+                                    .services = (const char *const *)from->services,
+                                    .service_count = from->service_count,
+                                    .model = from->model,
+                                    .set_model = from->set_model,
+                                    .set_mode = from->set_mode,
+                                    .install = from->install,
+                                    .permissions = (enum agent_permissions)from->permissions };
+    }
+    return profiles;
+}
+
+static void free_profiles(struct agent_profile *profiles, size_t count)
+{
+    for (size_t i = 0; profiles != NULL && i < count; i++)
+        free((void *)(uintptr_t)profiles[i].files);
+    free(profiles);
+}
+
 static int start_runs(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -219,6 +262,7 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         return -1;
 
     make_service_lists(config, &lists);
+    supervisor->agents = make_profiles(config);
     repositories = mem_new_zero(config->repository_count + 1, sizeof(*repositories));
     for (size_t i = 0; i < config->repository_count; i++)
         repositories[i] =
@@ -246,6 +290,8 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .answer_seconds = config->answer_seconds,
         .stop_unanswered = str_equal(config->unanswered, "stop"),
         .agent_opencode = config->agent_opencode,
+        .agents = supervisor->agents,
+        .agent_count = config->agent_count,
         .local_repositories = (const char *const *)config->local_repositories,
         .local_repository_count = config->local_repository_count,
         .host_uid_base = config->host_uid_base,
@@ -546,6 +592,7 @@ int supervisor_run(const struct paths *paths, const struct config *config, struc
         vault_close(supervisor->vault);
     BUG_ON(uv_loop_close(&supervisor->loop) != 0);
     free(supervisor->init_path);
+    free_profiles(supervisor->agents, config->agent_count);
     cgroup_host_free(supervisor->cgroups);
     free(supervisor);
     log_info("supervisor", "stopped");

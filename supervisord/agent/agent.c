@@ -1,5 +1,6 @@
 #include "agent/agent.h"
 
+#include "agent/acp/acp.h"
 #include "agent/opencode/opencode.h"
 #include "agent/shell/shell.h"
 #include "common/mem.h"
@@ -7,6 +8,7 @@
 
 static const struct agent_driver *const drivers[] = {
     &opencode_driver,
+    &acp_driver,
     &shell_driver,
 };
 

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "agent/agent_event.h"
+#include "agent/agent_profile.h"
 #include "common/clock.h"
 #include "common/error.h"
 
@@ -103,7 +104,9 @@ struct agent_options {
     uint64_t model_head_ms;
     uint64_t model_silence_ms;
     uint64_t model_wait_ms;
-    uint64_t start_timeout_ms; /* 0: the driver's own */
+    uint64_t start_timeout_ms;           /* 0: the driver's own */
+    const struct agent_profile *profile; /* of an agent that is described by configuration; NULL:
+                                            the driver is the agent */
     const struct clock *clock;
 };
 
@@ -122,6 +125,7 @@ struct agent_resume {
     const char *text;      /* that prompt */
     uint64_t sent_ms;      /* when, wall clock, or earlier */
     bool taken;            /* on_prompt_taken was called for it */
+    bool waiting;          /* a request of its was open */
     const char *output; /* the end of what the agent said until then, as far as it was recorded */
     const struct agent_message
         *messages; /* recorded for steer, oldest first; on_steered wasn't called for them */
@@ -138,10 +142,13 @@ struct agent_files {
 };
 
 struct agent_driver {
-    const char *name; /* "opencode", "shell" */
+    const char *name; /* "opencode", "shell", "acp" */
+    bool by_profile;  /* can only start agents that a profile describes */
     /* The agent's program on the host: *PATH (heap) or ERR_NOT_FOUND with how to install it.
-     * CONFIGURED is the setting ("" for none), DATA_DIR is our data folder. NULL: needs none. */
-    int (*locate)(const char *configured, const char *data_dir, char **path, struct error *err);
+     * PROFILE as in agent_options, CONFIGURED is the setting ("" for none), DATA_DIR is our data
+     * folder. NULL: needs none. */
+    int (*locate)(const struct agent_profile *profile, const char *configured, const char *data_dir,
+                  char **path, struct error *err);
     /* Pure: what must lie in the sandbox. PROGRAM is what locate found, or NULL. */
     int (*prepare)(const struct agent_options *options, const char *program,
                    const struct agent_files *files, struct error *err);

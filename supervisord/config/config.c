@@ -625,6 +625,7 @@ int config_load(struct config **out, const struct paths *paths, struct error *er
     config->file = mem_strdup(paths->config_file);
     set_defaults(config);
     config_services_init(config);
+    config_agents_init(config);
     if (config_file_read(config, paths, err) < 0 || read_environment(config, paths, err) < 0 ||
         check_together(config, err) < 0) {
         config_free(config);
@@ -647,6 +648,7 @@ void config_free(struct config *config)
             set_list(config, setting, NULL, 0);
     }
     config_services_finish(config);
+    config_agents_finish(config);
     config_repositories_finish(config);
     free(config->file);
     free(config);
@@ -711,6 +713,7 @@ void config_print(const struct config *config, struct buf *out)
                        (unsigned long long)setting->max);
         buf_append_char(out, '\n');
     }
+    config_agents_print(config, out);
     config_repositories_print(config, out);
     config_services_print(config, out);
 }

@@ -31,6 +31,33 @@ struct config_service {
     bool builtin;
 };
 
+/* An agent that speaks the Agent Client Protocol: see agent/agent_profile.h, whose members these
+ * are. */
+struct config_agent_file {
+    char *target;
+    char *text;
+};
+struct config_agent {
+    char *name;
+    char *program;
+    char **packages;
+    size_t package_count;
+    char **arguments;
+    size_t argument_count;
+    char **environment;
+    size_t environment_count;
+    struct config_agent_file *files;
+    size_t file_count;
+    char **services;
+    size_t service_count;
+    char *model;
+    char *set_model;
+    char *set_mode;
+    char *install;
+    unsigned permissions; /* 0 allow, 1 ask, 2 reject */
+    bool builtin;
+};
+
 /* What the operator says about one repository. */
 struct config_repository {
     char *address;          /* as a run names it; with a star at the end: all that begin so */
@@ -101,6 +128,8 @@ struct config {
     bool detect_registries;
     struct config_service *services; /* built-in ones and the file's */
     size_t service_count;
+    struct config_agent *agents; /* built-in ones and the file's */
+    size_t agent_count;
     struct config_repository *repositories; /* in the order of the file */
     size_t repository_count;
     char *file; /* the file that was asked for; it may be missing */

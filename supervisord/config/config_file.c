@@ -76,6 +76,15 @@ static bool is_section(const char *prefix)
     return false;
 }
 
+/* NAME is where settings of the table begin. */
+static bool is_own_section(const char *name)
+{
+    AUTO_FREE
+    char *prefix = mem_printf("%s.", name);
+
+    return is_section(prefix);
+}
+
 static int read_section(const struct file_reader *reader, const char *prefix,
                         const struct json_value *section, struct error *err);
 
@@ -98,6 +107,9 @@ static int read_member(const struct file_reader *reader, const char *prefix,
         error_wrap(err, "%s", name);
         return config_at(err, reader->file, json_line(member));
     }
+    /* What is no setting there is an agent's name. */
+    if (str_equal(prefix, "agents.") && !is_own_section(name))
+        return config_agents_read(reader->config, member, reader->file, err);
     snprintf(section, sizeof(section), "%s.", name);
     if (!is_section(section))
         return unknown(reader, prefix, member, err);

@@ -48,6 +48,14 @@ int config_services_read(struct config *config, const struct json_value *service
                          struct error *err);
 void config_services_print(const struct config *config, struct buf *out);
 
+/* config_agents.c */
+void config_agents_init(struct config *config); /* the built-in ones */
+void config_agents_finish(struct config *config);
+/* One member of the file's "agents" that is no setting of the table. Errors name file and line. */
+int config_agents_read(struct config *config, const struct json_value *entry, const char *file,
+                       struct error *err);
+void config_agents_print(const struct config *config, struct buf *out);
+
 /* config_repositories.c */
 void config_repositories_finish(struct config *config);
 int config_repositories_read(struct config *config, const struct json_value *repositories,

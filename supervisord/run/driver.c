@@ -5,6 +5,33 @@
 
 #include "common/str.h"
 
+const struct agent_driver *driver_find(const struct runs *runs, const char *name,
+                                       const struct agent_profile **profile)
+{
+    const struct agent_driver *driver = agent_driver_find(name);
+
+    *profile = NULL;
+    if (driver != NULL)
+        return driver->by_profile ? NULL : driver;
+    for (size_t i = 0; i < runs->options.agent_count; i++) {
+        if (!str_equal(runs->options.agents[i].name, name))
+            continue;
+        *profile = &runs->options.agents[i];
+        return agent_driver_find((*profile)->driver);
+    }
+    return NULL;
+}
+
+void driver_names(const struct runs *runs, struct buf *out)
+{
+    for (size_t i = 0; agent_driver_at(i) != NULL; i++) {
+        if (!agent_driver_at(i)->by_profile)
+            buf_printf(out, "%s%s", out->len > 0 ? ", " : "", agent_driver_at(i)->name);
+    }
+    for (size_t i = 0; i < runs->options.agent_count; i++)
+        buf_printf(out, "%s%s", out->len > 0 ? ", " : "", runs->options.agents[i].name);
+}
+
 void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token)
 {
     const struct runs_options *options = &run->runs->options;
@@ -34,7 +61,10 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
         .model = run->record.model,
         .directory = setup->directory,
         .home = SANDBOX_HOME,
-        .conversation = run_place(run)->agent_session,
+        /* Another agent's conversation is of no use to this one. */
+        .conversation = str_equal(run_place(run)->agent, run->record.agent)
+                            ? run_place(run)->agent_session
+                            : "",
         .title = run->record.title,
         .providers = setup->providers,
         .provider_count = options->model_service_count,
@@ -44,6 +74,7 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
         .model_wait_ms = (uint64_t)options->model_retry_wait_seconds * 1000,
         .permissions = options->permissions,
         .questions = options->questions,
+        .profile = run->profile,
         .start_timeout_ms = (uint64_t)options->agent_start_seconds * 1000,
         .clock = run->runs->clock,
     };
@@ -187,9 +218,10 @@ static bool on_sending(void *data, const char *conversation, const char *prompt_
     struct run *run = data;
     struct error err = ERROR_INIT;
 
-    if (conversation[0] != '\0')
+    if (conversation[0] != '\0') {
         record_set(&run_place(run)->agent_session, conversation);
-    record_set(&run_place(run)->agent, run->record.agent);
+        record_set(&run_place(run)->agent, run->record.agent);
+    }
     record_set(&run->record.prompt_id, prompt_id[0] != '\0' ? prompt_id : PROMPT_WITHOUT_ID);
     if (run_save(run, &err) == 0)
         return true;
@@ -408,6 +440,7 @@ int driver_resume(struct run *run, struct error *err)
         .text = run->record.task,
         .sent_ms = run->record.started_ms,
         .taken = run->record.state == RUN_WORKING || run->record.state == RUN_WAITING,
+        .waiting = run->record.state == RUN_WAITING,
         .output = told_output(run->told),
         .messages = messages,
         .message_count = message_count,

@@ -55,6 +55,7 @@ struct run {
     struct sandbox *sandbox; /* NULL before and after */
     bool sandbox_over;       /* it has ended or could not start: only to be closed */
     const struct agent_driver *driver;
+    const struct agent_profile *profile; /* of an agent that is described by configuration */
     struct agent *agent;
     bool agent_closing;
     bool sandbox_closing;
@@ -246,6 +247,11 @@ void progress_finish(struct progress *progress);
 void progress_feed(struct run *run, struct progress *progress, const char *bytes, size_t len);
 
 /* driver.c */
+/* The driver of the agent called NAME, and its profile or NULL; NULL when there is none. */
+const struct agent_driver *driver_find(const struct runs *runs, const char *name,
+                                       const struct agent_profile **profile);
+/* Their names, with commas. */
+void driver_names(const struct runs *runs, struct buf *out);
 struct driver_setup {
     struct agent_options options;
     struct agent_provider *providers;

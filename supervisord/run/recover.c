@@ -25,7 +25,7 @@ static bool add_found(void *data, const struct run_record *record)
         log_error(record->id.text, "left alone, its session can't be read: %s", err.text);
     } else {
         run = registry_add(found->runs, record, &session);
-        run->driver = agent_driver_find(record->agent);
+        run->driver = driver_find(found->runs, record->agent, &run->profile);
         /* The queue is oldest first. */
         list_remove(&run->link);
         list_append(found->runs->live.next, &run->link);

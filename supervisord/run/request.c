@@ -63,22 +63,36 @@ static char *title_of(const char *task)
 }
 
 static int check_agent(struct runs *runs, const char *name, const struct agent_driver **driver,
-                       struct error *err)
+                       const struct agent_profile **profile, struct error *err)
 {
     AUTO_BUF struct buf names;
 
-    (void)runs;
-    *driver = agent_driver_find(name);
+    *driver = driver_find(runs, name, profile);
     if (*driver != NULL)
         return 0;
-    buf_init(&names, 1024);
-    for (size_t i = 0; agent_driver_at(i) != NULL; i++)
-        buf_printf(&names, "%s%s", i > 0 ? ", " : "", agent_driver_at(i)->name);
+    buf_init(&names, 8192);
+    driver_names(runs, &names);
     return error_argument(err, "agent", "is not known; known are: %s", buf_text(&names));
 }
 
-static int check_model(struct runs *runs, const struct agent_driver *driver, const char *model,
-                       struct error *err)
+/* What a run that names no model gets: an agent may have a model of its own, where the default one
+ * is of a provider that it can't use. */
+static const char *default_model(const struct runs *runs, const struct agent_profile *profile)
+{
+    const char *model = runs->options.default_model;
+    size_t len = strcspn(model, "/");
+
+    if (profile == NULL || profile->model[0] == '\0')
+        return model;
+    for (size_t i = 0; i < profile->service_count; i++) {
+        if (strlen(profile->services[i]) == len && strncmp(profile->services[i], model, len) == 0)
+            return model;
+    }
+    return profile->model;
+}
+
+static int check_model(struct runs *runs, const struct agent_driver *driver,
+                       const struct agent_profile *profile, const char *model, struct error *err)
 {
     struct agent_provider *providers;
     struct agent_options options;
@@ -96,7 +110,8 @@ static int check_model(struct runs *runs, const struct agent_driver *driver, con
         providers[i].model_count = runs->options.model_services[i].model_count;
     }
     options = (struct agent_options){ .providers = providers,
-                                      .provider_count = runs->options.model_service_count };
+                                      .provider_count = runs->options.model_service_count,
+                                      .profile = profile };
     rc = driver->check_model(&options, model, err);
     free(providers);
     if (rc < 0)
@@ -258,7 +273,8 @@ static void choose(char **field, const char *given, const char *before, const ch
     record_set(field, given[0] != '\0' ? given : before[0] != '\0' ? before : otherwise);
 }
 
-/* A follow-up goes on with the session's agent and model. */
+/* A follow-up goes on with the session's agent, and with its model if that is the same agent's. "":
+ * the agent's default, when the agent is known. */
 static void choose_agent(struct runs *runs, const struct run_request *request,
                          const struct session_record *session, struct run_record *run)
 {
@@ -269,7 +285,8 @@ static void choose_agent(struct runs *runs, const struct run_request *request,
     if (session->run_count > 0 && run_load(runs, &session->last_run, &newest, &err) < 0)
         log_warn(session->id.text, "its newest run can't be read: %s", err.text);
     choose(&run->agent, request->agent, newest.agent, runs->options.default_agent);
-    choose(&run->model, request->model, newest.model, runs->options.default_model);
+    choose(&run->model, request->model, str_equal(run->agent, newest.agent) ? newest.model : "",
+           "");
     run_record_finish(&newest);
 }
 
@@ -322,6 +339,7 @@ static int create(struct runs *runs, const struct run_request *request, struct r
                   struct session_record *session, struct error *err)
 {
     const struct agent_driver *driver;
+    const struct agent_profile *profile;
     uint64_t now = clock_wall_ms(runs->clock);
     uint8_t hash[32];
     struct run *live;
@@ -345,14 +363,18 @@ static int create(struct runs *runs, const struct run_request *request, struct r
     run_record_init(run);
     fill_run(runs, request, session, now, run);
     memcpy(run->request_hash, hash, sizeof(hash));
-    if (check_agent(runs, run->agent, &driver, err) < 0 ||
-        check_model(runs, driver, run->model, err) < 0)
+    if (check_agent(runs, run->agent, &driver, &profile, err) < 0)
+        return -1;
+    if (run->model[0] == '\0')
+        record_set(&run->model, default_model(runs, profile));
+    if (check_model(runs, driver, profile, run->model, err) < 0)
         return -1;
     if (write_run(runs, run, session, err) < 0)
         return -1;
     registry_session_grew(runs, session);
     live = registry_add(runs, run, session);
     live->driver = driver;
+    live->profile = profile;
     log_info(run->id.text, "created in session %s", session->id.text);
     admission_wanted(runs);
     return 0;

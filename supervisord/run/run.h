@@ -18,6 +18,7 @@
 #include "store/store.h"
 #include "proxy/proxy.h"
 
+struct agent_profile;
 struct runs; /* all runs and sessions: one object, made by the roof */
 
 struct run_model_service {
@@ -54,10 +55,13 @@ struct runs_options {
     uint32_t model_retry_wait_seconds;
     uint32_t agent_start_seconds;
     enum agent_policy permissions;
-    enum agent_policy questions; /* ask or deny */
-    uint32_t answer_seconds;     /* a request may wait so long for its answer */
-    bool stop_unanswered;        /* then the run is stopped; else the request is refused */
-    const char *agent_opencode;  /* configured path or "" */
+    enum agent_policy questions;        /* ask or deny */
+    uint32_t answer_seconds;            /* a request may wait so long for its answer */
+    bool stop_unanswered;               /* then the run is stopped; else the request is refused */
+    const char *agent_opencode;         /* configured path or "" */
+    const struct agent_profile *agents; /* described by configuration; borrowed for the life of the
+                                           object */
+    size_t agent_count;
     const char *const *local_repositories;
     size_t local_repository_count;
     uint32_t host_uid_base;

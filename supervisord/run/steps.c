@@ -140,8 +140,8 @@ static int add_agent(struct run *run, struct sandbox_spec *spec, const char *tok
     struct driver_setup setup;
     int rc;
 
-    if (run->driver->locate != NULL &&
-        run->driver->locate(options->agent_opencode, options->data_dir, &program, err) < 0)
+    if (run->driver->locate != NULL && run->driver->locate(run->profile, options->agent_opencode,
+                                                           options->data_dir, &program, err) < 0)
         return -1;
     driver_setup_init(&setup, run, token);
     rc = run->driver->prepare(&setup.options, program, &files, err);

@@ -525,9 +525,16 @@ static int driver_start(struct agent **out, uv_loop_t *loop, const struct agent_
     return opencode_start(out, loop, host, options, callbacks, &opencode_timing, err);
 }
 
+static int locate(const struct agent_profile *profile, const char *configured, const char *data_dir,
+                  char **path, struct error *err)
+{
+    (void)profile;
+    return opencode_locate(configured, data_dir, path, err);
+}
+
 const struct agent_driver opencode_driver = {
     .name = "opencode",
-    .locate = opencode_locate,
+    .locate = locate,
     .prepare = opencode_prepare,
     .check_model = opencode_check_model,
     .start = driver_start,

@@ -136,7 +136,9 @@ TEST(every_setting_is_read_from_the_file)
         "               \"readOnlyFolders\": [ \"/opt/sdk\", \"~/tools/:/opt/tools\" ],\n"
         "               \"caches\": [ \"npm\", \"cargo=~/.cargo\" ] },\n"
         "  \"setup\": { \"minutes\": 4, \"allow\": [ \"npm ci\" ] },\n"
-        "  \"agents\": { \"opencode\": { \"path\": \"/opt/opencode\" }, \"startSeconds\": 5 },\n"
+        "  \"agents\": { \"opencode\": { \"path\": \"/opt/opencode\" }, \"startSeconds\": 5,\n"
+        "    \"permissions\": \"deny\", \"questions\": \"deny\", \"answerSeconds\": 16,\n"
+        "    \"unanswered\": \"stop\" },\n"
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
         "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
@@ -182,6 +184,10 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->host_uid_count, 5);
     CHECK_STR(config->agent_opencode, "/opt/opencode");
     CHECK_EQ(config->agent_start_seconds, 5);
+    CHECK_STR(config->permissions, "deny");
+    CHECK_STR(config->questions, "deny");
+    CHECK_EQ(config->answer_seconds, 16);
+    CHECK_STR(config->unanswered, "stop");
     CHECK_EQ(config->clone_minutes, 2);
     CHECK_EQ(config->stall_minutes, 3);
     CHECK_EQ(config->model_head_seconds, 11);

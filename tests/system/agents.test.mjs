@@ -1,0 +1,84 @@
+// Other agents than OpenCode's server, through the Agent Client Protocol: each does the sample task in the real sandbox, with a
+// placeholder for its key, and a second run goes on with its conversation in a new process.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { killHard, nodeModules, rangeTask, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+
+// AGENT: its name; install: where an installation has it, below the data folder.
+const agents = [
+    { name: 'claude-code', task: 'AGENT-CLAUDE', again: 'AGENT-AGAIN', service: 'anthropic', key: 'x-api-key', install: modules },
+    { name: 'codex', task: 'AGENT-CODEX', again: 'AGENT-AGAIN', service: 'openai', key: 'authorization', install: lab =>
+        program(lab, 'codex', 'codex-acp', '@zed-industries/codex-acp-linux-x64/bin/codex-acp') },
+    { name: 'gemini', task: 'AGENT-GEMINI', again: 'AGENT-AGAIN', service: 'google', key: 'x-goog-api-key', install: modules },
+    { name: 'opencode-acp', task: rangeTask, again: 'AGENT-AGAIN', service: 'anthropic', key: 'x-api-key', install: () => {} },
+];
+const secrets = ['OPENAI_API_KEY', 'GOOGLE_API_KEY'];
+
+function modules(lab, { name }) {
+    fs.mkdirSync(lab.path('data/agents', name), { recursive: true });
+    fs.symlinkSync(nodeModules, lab.path('data/agents', name, 'node_modules'));
+}
+
+function program(lab, name, command, file) {
+    const binary = path.join(nodeModules, file);
+    assert.ok(fs.existsSync(binary), `${binary} is missing: run sh tests/run.sh, which installs it`);
+    fs.mkdirSync(lab.path('data/agents', name, 'bin'), { recursive: true });
+    fs.symlinkSync(binary, lab.path('data/agents', name, 'bin', command));
+}
+
+// All services are the scripted model, and have the same secret.
+const config = (lab, changes = {}) => ({
+    services: Object.fromEntries(['anthropic', 'openai', 'google'].map(name => [name, { target: `http://127.0.0.1:${lab.upstream.port}` }])),
+    ...changes });
+// The node that runs the tests is the one that the agents get: it is on PATH here as it is on a user's machine.
+const env = { PATH: `${path.dirname(process.execPath)}:${process.env.PATH}` };
+
+const withAgents = (changes, body) => withLab({ config: lab => config(lab, changes), env }, async lab => {
+    for (const one of agents)
+        one.install(lab, one);
+    for (const name of secrets)
+        await lab.setSecret(lab.secret, name);
+    await body(lab);
+});
+
+const environments = lab => sandboxedProcessesOf(lab.id).map(({ pid }) => {
+    try {
+        return fs.readFileSync(`/proc/${pid}/environ`, 'latin1');
+    } catch {
+        return '';
+    }
+}).join('\n');
+
+for (const agent of agents) {
+    test(`${agent.name} does the sample task, and goes on with it later`, { timeout: 120000 }, () => withAgents({}, async lab => {
+        const mcp = await lab.connect();
+        const repository = await lab.repository('sample');
+        const first = await mcp.tool('opencode_run_task', { task: `${agent.task} please`, repository, agent: agent.name });
+        await waitFor('it asks the model', () => lab.upstream.requests.some(request => request.body.includes(agent.task)), 60000);
+        // What it holds in place of the key is worth nothing.
+        assert.ok(!environments(lab).includes(lab.secret));
+        const view = await mcp.result(first.runId);
+        assert.equal(view.status, 'completed', JSON.stringify(view));
+        assert.equal(view.verdict, 'changed');
+        assert.equal(view.evidence.branch, 'fix/range-sum');
+        assert.equal(view.evidence.commits, 1);
+        assert.equal(view.evidence.finishReason, 'stop');
+        assert.match(view.result.output, /(now includes|loop now includes).*last number|fix\/range-sum/);
+        assert.match((await lab.ctlJson(['diff', first.runId])).diff, /\+.*number <= last/);
+        const log = await lab.ctlJson(['logs', first.runId]);
+        assert.match(JSON.stringify(log), /sh tests\/run\.sh/);
+        // The key was put in on the way, and nothing else ever had it.
+        const asked = lab.upstream.requests.filter(request => request.body.includes(agent.task));
+        assert.ok(asked.every(request => request.headers[agent.key].endsWith(lab.secret)));
+
+        const second = await mcp.tool('opencode_run_task', { task: `${agent.again} please`, sessionId: first.sessionId, agent: agent.name });
+        const next = await mcp.result(second.runId);
+        assert.equal(next.status, 'completed', JSON.stringify(next));
+        assert.equal(next.result.output, 'Going on in the same conversation.');
+        assert.equal(next.verdict, 'no_change');
+        const last = lab.upstream.requests.findLast(request => request.body.includes(agent.again));
+        assert.ok(last.body.includes(agent.task), 'the conversation went on: the model was sent the first task again');
+    }));
+}
