@@ -236,6 +236,7 @@ static struct agent_profile *make_profiles(const struct config *config)
                                     .model = from->model,
                                     .set_model = from->set_model,
                                     .set_mode = from->set_mode,
+                                    .before = from->before,
                                     .install = from->install,
                                     .permissions = (enum agent_permissions)from->permissions };
     }

@@ -35,6 +35,7 @@ struct agent_profile {
     size_t environment_count;
     const struct agent_profile_file *files;
     size_t file_count;
+    const char *before; /* a shell command that runs inside before the agent; "": none */
     /* Model services that it can use; none: any. */
     const char *const *services;
     size_t service_count;

@@ -53,6 +53,7 @@ struct config_agent {
     char *model;
     char *set_model;
     char *set_mode;
+    char *before;
     char *install;
     unsigned permissions; /* 0 allow, 1 ask, 2 reject */
     bool builtin;

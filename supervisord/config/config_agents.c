@@ -25,6 +25,7 @@ struct builtin {
     const char *files[3][2]; /* target, text */
     const char *services[4];
     const char *model;
+    const char *before;
     const char *install;
 };
 
@@ -82,6 +83,11 @@ static const struct builtin builtins[] = {
                      "\"disableUpdateNag\":true}}\n" } },
         .services = { "google" },
         .model = "google/gemini-2.5-pro",
+        /* It names a conversation's file by the minute and begins it anew when the same one is
+         * loaded within that minute: an older name keeps what is there. */
+        .before = "for file in \"$HOME\"/.gemini/tmp/*/chats/session-20*.jsonl; do "
+                  "to=${file%/*}/session-1970-01-01T00-00-${file##*-}; "
+                  "[ ! -e \"$file\" ] || [ -e \"$to\" ] || mv \"$file\" \"$to\"; done",
         .install = "npm install -g @google/gemini-cli",
     },
     {
@@ -129,6 +135,7 @@ void config_agents_finish(struct config *config)
         free(agent->model);
         free(agent->set_model);
         free(agent->set_mode);
+        free(agent->before);
         free(agent->install);
         config_list_free(agent->packages, agent->package_count);
         config_list_free(agent->arguments, agent->argument_count);
@@ -150,6 +157,7 @@ static struct config_agent *agent_add(struct config *config, const char *name)
     agent->model = mem_strdup("");
     agent->set_model = mem_strdup("");
     agent->set_mode = mem_strdup("");
+    agent->before = mem_strdup("");
     agent->install = mem_strdup("");
     return agent;
 }
@@ -179,6 +187,7 @@ void config_agents_init(struct config *config)
 
         replace(&agent->program, mem_strdup(from->program));
         replace(&agent->model, mem_strdup(from->model != NULL ? from->model : ""));
+        replace(&agent->before, mem_strdup(from->before != NULL ? from->before : ""));
         replace(&agent->install, mem_strdup(from->install));
         copy_list(&agent->packages, &agent->package_count, from->packages,
                   ARRAY_LEN(from->packages));
@@ -295,6 +304,8 @@ static const struct member {
       "the template of a model id, such as \"{model}\", or empty" },
     { "setMode", MEMBER_TEXT, offsetof(struct config_agent, set_mode), 0, valid_text,
       "the id of one of the agent's modes, or empty" },
+    { "before", MEMBER_TEXT, offsetof(struct config_agent, before), 0, valid_text,
+      "one line of shell, which runs in the sandbox before the agent" },
     { "install", MEMBER_TEXT, offsetof(struct config_agent, install), 0, valid_text,
       "one line that says how to install it" },
     { "packages", MEMBER_LIST, offsetof(struct config_agent, packages),
@@ -403,7 +414,7 @@ static int read_member(struct config_agent *agent, const struct place *place,
         return read_permissions(agent, place, value, err);
     return wrong(place, value, "",
                  "an object of program, packages, arguments, environment, files, services, model, "
-                 "setModel, setMode, permissions and install, nothing else",
+                 "setModel, setMode, before, permissions and install, nothing else",
                  err);
 }
 
@@ -469,6 +480,7 @@ static void print_agent(struct json_writer *writer, const struct config_agent *a
     json_member_string_opt(writer, "model", agent->model);
     json_member_string_opt(writer, "setModel", agent->set_model);
     json_member_string_opt(writer, "setMode", agent->set_mode);
+    json_member_string_opt(writer, "before", agent->before);
     json_member_string(writer, "permissions", permission_names[agent->permissions]);
     json_member_string_opt(writer, "install", agent->install);
     json_write_object_end(writer);

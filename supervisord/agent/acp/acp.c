@@ -10,7 +10,7 @@
 #include "common/str.h"
 
 static const struct acp_timing default_timing = {
-    .start = 60000, .quiet = 300, .stop = 10000, .drain = 500, .mute = 3000
+    .start = 60000, .quiet = 300, .settle = 250, .stop = 10000, .drain = 500, .mute = 3000
 };
 
 static struct acp *acp_of(struct agent *agent)
@@ -83,8 +83,7 @@ static void driver_close(struct agent *agent, void (*done)(void *data), void *da
 {
     struct acp *acp = acp_of(agent);
     uv_handle_t *timers[] = { (uv_handle_t *)&acp->timer, (uv_handle_t *)&acp->stop_timer,
-                              (uv_handle_t *)&acp->drain_timer,
-                              (uv_handle_t *)&acp->answer_timer };
+                              (uv_handle_t *)&acp->drain_timer, (uv_handle_t *)&acp->answer_timer };
 
     if (acp->closing)
         return;
@@ -103,8 +102,7 @@ static struct acp *acp_new(uv_loop_t *loop, const struct agent_host *host,
 {
     struct acp *acp = NEW(struct acp);
     const struct acp_events_callbacks events = { on_event, acp };
-    uv_timer_t *timers[] = { &acp->timer, &acp->stop_timer, &acp->drain_timer,
-                             &acp->answer_timer };
+    uv_timer_t *timers[] = { &acp->timer, &acp->stop_timer, &acp->drain_timer, &acp->answer_timer };
 
     acp->agent.driver = &acp_driver;
     acp->loop = loop;

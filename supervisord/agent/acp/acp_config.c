@@ -336,6 +336,7 @@ static int write_script(struct buf *script, struct dirs *dirs, const struct agen
         if (add_file(script, dirs, options, i, files, err) < 0)
             return -1;
     }
+    buf_printf(script, "%s\n", options->profile->before);
     if (add_command(script, options, found, err) < 0)
         return -1;
     if (script->failed)

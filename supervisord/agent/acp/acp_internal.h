@@ -38,10 +38,11 @@ enum acp_phase {
 
 struct acp_timing {
     uint64_t start;
-    uint64_t quiet; /* without a word of history: it has all been told */
-    uint64_t stop;  /* after session/cancel */
-    uint64_t drain; /* for the last output of a process that has ended */
-    uint64_t mute;  /* for the end of a process that has closed its output */
+    uint64_t quiet;  /* without a word of history: it has all been told */
+    uint64_t settle; /* from a prompt's answer to its end */
+    uint64_t stop;   /* after session/cancel */
+    uint64_t drain;  /* for the last output of a process that has ended */
+    uint64_t mute;   /* for the end of a process that has closed its output */
 };
 
 /* What a callback of the host holds: it may come when the agent is gone. */
@@ -54,6 +55,7 @@ struct acp_prompt {
     uint64_t number; /* the request's id */
     bool taken;
     bool stop_asked;
+    bool settling; /* it was answered, and its end is to be told */
 };
 
 struct acp {
@@ -92,14 +94,16 @@ struct acp {
 
     struct acp_events *events;
     struct acp_prompt prompt;
+    struct agent_end end; /* of the prompt; its strings are static, ours or the failure's */
+    struct opencode_failure failure;
     uint64_t next_number;
     struct acp_permission *permissions[ACP_PERMISSIONS_MAX]; /* open, the oldest first */
     size_t permission_count;
     unsigned permission_number;
 
-    uv_timer_t timer;       /* start, quiet */
-    uv_timer_t stop_timer;  /* after session/cancel */
-    uv_timer_t drain_timer; /* after the process's end */
+    uv_timer_t timer;        /* start, quiet, settle */
+    uv_timer_t stop_timer;   /* after session/cancel */
+    uv_timer_t drain_timer;  /* after the process's end */
     uv_timer_t answer_timer; /* tells that a request was answered */
     struct handles handles;
     bool closing;

@@ -21,23 +21,43 @@ void acp_prompt_forget(struct acp *acp)
 }
 
 /* END's strings may point into the driver: nothing of it is touched after the callback. */
-static void end_prompt(struct acp *acp, struct agent_end *end)
+static void tell_end(struct acp *acp)
 {
     uint64_t cost;
 
+    acp->prompt.settling = false;
+    uv_timer_stop(&acp->timer);
+    acp->end.output = acp_events_output(acp->events);
+    if (acp_events_cost(acp->events, &cost)) {
+        acp->end.usage.cost_microdollars = cost;
+        acp->end.usage_known = true;
+    }
+    if (acp->prompt.stop_asked)
+        acp->end.kind = AGENT_END_ABORTED;
+    if (acp->end.kind != AGENT_END_FAILED)
+        acp->end.error_code = acp->end.message = acp->end.hint = "";
+    acp->callbacks.on_end(acp->callbacks.data, &acp->end);
+}
+
+static void on_settled(uv_timer_t *timer)
+{
+    tell_end(timer->data);
+}
+
+/* acp->end has been filled, and all that belongs to the prompt has been told. */
+static void end_prompt(struct acp *acp)
+{
     acp->prompt.active = false;
     uv_timer_stop(&acp->stop_timer);
     acp_prompt_forget(acp);
-    end->output = acp_events_output(acp->events);
-    if (acp_events_cost(acp->events, &cost)) {
-        end->usage.cost_microdollars = cost;
-        end->usage_known = true;
+    if (acp->phase == ACP_DEAD) {
+        tell_end(acp);
+        return;
     }
-    if (acp->prompt.stop_asked)
-        end->kind = AGENT_END_ABORTED;
-    if (end->error_code == NULL)
-        end->error_code = end->message = end->hint = "";
-    acp->callbacks.on_end(acp->callbacks.data, end);
+    /* Agents write their conversation down after they have answered, and whoever hears of the end
+     * may kill them at once. */
+    acp->prompt.settling = true;
+    uv_timer_start(&acp->timer, on_settled, acp->timing.settle, 0);
 }
 
 static void take(struct acp *acp)
@@ -50,9 +70,6 @@ static void take(struct acp *acp)
 
 static void on_answer(struct acp *acp, const struct acp_message *message)
 {
-    struct opencode_failure failure = { 0 };
-    struct agent_end end = { 0 };
-
     if (!acp->prompt.active || message->number != acp->prompt.number)
         return;
     take(acp);
@@ -60,33 +77,36 @@ static void on_answer(struct acp *acp, const struct acp_message *message)
         acp_events_end(acp->events);
     if (acp->closing || !acp->prompt.active)
         return;
+    acp->end = (struct agent_end){ 0 };
     if (message->kind == ACP_RESULT)
-        acp_result_read(&end, &failure, message->body, acp_events_output(acp->events));
+        acp_result_read(&acp->end, &acp->failure, message->body, acp_events_output(acp->events));
     else
-        acp_error_read(&end, &failure, message->body);
-    end_prompt(acp, &end);
+        acp_error_read(&acp->end, &acp->failure, message->body);
+    end_prompt(acp);
 }
 
 void acp_prompt_crashed(struct acp *acp)
 {
     AUTO_BUF struct buf message = BUF_INIT(ACP_LAST_LINES * (ACP_LINE_SHOWN + 16) + 512);
-    struct opencode_failure failure = { 0 };
-    struct agent_end end = { .kind = AGENT_END_FAILED, .finish_reason = "" };
 
     acp->phase = ACP_DEAD;
-    if (!acp->prompt.active)
+    if (acp->prompt.settling)
+        tell_end(acp);
+    if (acp->closing || !acp->prompt.active)
         return;
     acp_events_end(acp->events);
     if (acp->closing)
         return;
     buf_printf(&message, "%s %s: ", acp->profile->name, acp->exit_text);
     acp_last_lines(acp, &message);
-    opencode_failure_set(&failure, "agent_crashed", buf_text(&message));
-    end.error_code = failure.code;
-    end.message = failure.message;
-    end.hint = failure.hint;
-    end.retryable = failure.retryable;
-    end_prompt(acp, &end);
+    opencode_failure_set(&acp->failure, "agent_crashed", buf_text(&message));
+    acp->end = (struct agent_end){ .kind = AGENT_END_FAILED,
+                                   .finish_reason = "",
+                                   .error_code = acp->failure.code,
+                                   .message = acp->failure.message,
+                                   .hint = acp->failure.hint,
+                                   .retryable = acp->failure.retryable };
+    end_prompt(acp);
 }
 
 /* Permissions ---------------------------------------------------------------------------------- */
@@ -243,7 +263,7 @@ int acp_prompt_send(struct acp *acp, const char *text, struct error *err)
     if (acp->phase == ACP_DEAD)
         return error_set(err, ERR_UNAVAILABLE, 0, "%s %s", acp->profile->name,
                          acp->exit_text[0] != '\0' ? acp->exit_text : "did not stop when asked");
-    if (acp->phase != ACP_READY || acp->prompt.active)
+    if (acp->phase != ACP_READY || acp->prompt.active || acp->prompt.settling)
         return error_set(err, ERR_CONFLICT, 0, "the agent is at work");
     acp->prompt = (struct acp_prompt){ .number = acp->next_number++ };
     write_prompt(&line, acp, text);
@@ -261,12 +281,12 @@ int acp_prompt_send(struct acp *acp, const char *text, struct error *err)
 static void on_stop_timeout(uv_timer_t *timer)
 {
     struct acp *acp = timer->data;
-    struct agent_end end = { .kind = AGENT_END_ABORTED, .finish_reason = "" };
 
     acp->phase = ACP_DEAD;
     acp_events_end(acp->events);
+    acp->end = (struct agent_end){ .kind = AGENT_END_ABORTED, .finish_reason = "" };
     if (!acp->closing)
-        end_prompt(acp, &end);
+        end_prompt(acp);
 }
 
 void acp_prompt_abort(struct acp *acp)
