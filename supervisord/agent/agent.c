@@ -8,8 +8,8 @@
 
 static const struct agent_driver *const drivers[] = {
     &opencode_driver,
-    &acp_driver,
     &shell_driver,
+    &acp_driver,
 };
 
 const struct agent_driver *agent_driver_find(const char *name)

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { killHard, nodeModules, rangeTask, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { nodeModules, rangeTask, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 
 // AGENT: its name; install: where an installation has it, below the data folder.
 const agents = [
@@ -82,3 +82,86 @@ for (const agent of agents) {
         assert.ok(last.body.includes(agent.task), 'the conversation went on: the model was sent the first task again');
     }));
 }
+
+const held = (lab, runId) => waitFor('the agent holds',
+    async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 100);
+const claude = lab => ({ repository: lab.path('repositories/sample'), agent: 'claude-code' });
+
+test('a run outlives the supervisor: its agent goes on, and is not given the task again', { timeout: 120000 }, () => withAgents({}, async lab => {
+    await lab.repository('sample');
+    const before = await lab.connect();
+    const { runId, sessionId } = await before.tool('opencode_run_task', { task: 'AGENT-HOLD-CLAUDE please', ...claude(lab) });
+    await held(lab, runId);
+    await before.close();
+    await lab.killSupervisor();
+    await lab.startSupervisor({ env });
+    await lab.exec(runId, ['touch', '/tmp/release']);
+    const mcp = await lab.connect();
+    const view = await mcp.result(runId);
+    assert.equal(view.status, 'completed', JSON.stringify(view));
+    assert.equal(view.result.output, 'Released: held.txt is written.');
+    assert.match((await lab.ctlJson(['diff', runId])).diff, /held\.txt/);
+    const given = lab.upstream.requests.filter(request => request.body.includes('AGENT-HOLD-CLAUDE') && request.body.includes('"tools":[{') &&
+        !request.body.includes('toolu_held_1'));
+    assert.equal(given.length, 1, 'the model was given the task once');
+    const next = await mcp.tool('opencode_run_task', { task: 'AGENT-AGAIN please', sessionId, agent: 'claude-code' });
+    assert.equal((await mcp.result(next.runId)).status, 'completed');
+    assert.ok(lab.upstream.requests.at(-1).body.includes('AGENT-HOLD-CLAUDE'));
+}));
+
+test('a run is cancelled: the agent stops, its work is kept', { timeout: 120000 }, () => withAgents({}, async lab => {
+    await lab.repository('sample');
+    const mcp = await lab.connect();
+    const { runId } = await mcp.tool('opencode_run_task', { task: 'AGENT-HOLD-CLAUDE please', ...claude(lab) });
+    await held(lab, runId);
+    await mcp.tool('opencode_cancel_run', { runId });
+    assert.equal((await mcp.result(runId, { timeoutMs: 30000 })).status, 'cancelled');
+    await waitFor('nothing of it is left running', () => sandboxedProcessesOf(lab.id).length === 0, 15000);
+    assert.match((await lab.ctlJson(['diff', runId])).diff, /held\.txt/);
+}));
+
+test('where the configuration says so, a person is asked for permission', { timeout: 120000 }, () =>
+    withAgents({ agents: { 'claude-code': { permissions: 'ask' } } }, async lab => {
+        await lab.repository('sample');
+        const mcp = await lab.connect();
+        const { runId } = await mcp.tool('opencode_run_task', { task: 'AGENT-CLAUDE please', ...claude(lab) });
+        const asked = [];
+        for (;;) {
+            const view = await mcp.result(runId, { done: one => one.status === 'waiting' || one.status === 'completed' || one.status === 'failed' });
+            if (view.status !== 'waiting') {
+                assert.equal(view.status, 'completed', JSON.stringify(view));
+                assert.equal(view.verdict, 'changed');
+                break;
+            }
+            const { requestId, text, options } = view.request;
+            assert.ok(options.includes('once') && options.includes('reject'), JSON.stringify(view.request));
+            asked.push(text);
+            assert.ok(asked.length < 10, JSON.stringify(asked));
+            await mcp.tool('opencode_answer', { runId, requestId, answer: 'once' });
+        }
+        assert.match(asked[0], /^execute: sh tests\/run\.sh/);
+    }));
+
+test('a run that can not begin says what is missing', { timeout: 120000 }, () =>
+    withAgents({ agents: { nowhere: { program: 'no-such-agent', install: 'npm install -g no-such-agent' } } }, async lab => {
+        const mcp = await lab.connect();
+        const { runId } = await mcp.tool('opencode_run_task', { task: 'AGENT-CLAUDE please', agent: 'nowhere' });
+        const view = await mcp.result(runId);
+        assert.equal(view.status, 'failed');
+        assert.equal(view.result.error.code, 'agent_not_found');
+        assert.match(view.result.error.message, /npm install -g no-such-agent/);
+        const unknown = await mcp.call('opencode_run_task', { task: 'x', agent: 'other' });
+        assert.match(unknown.content[0].text, /agent.*known are: opencode, shell, claude-code, codex, gemini, opencode-acp, nowhere/s);
+        const wrong = await mcp.call('opencode_run_task', { task: 'x', agent: 'codex', model: 'anthropic/claude-sonnet-4-5' });
+        assert.match(wrong.content[0].text, /model.*works with openai/s);
+    }));
+
+test('the model of a run is passed on, and a default that the agent can not use is replaced', { timeout: 120000 }, () =>
+    withAgents({ defaults: { agent: 'codex' } }, async lab => {
+        const mcp = await lab.connect();
+        for (const [model, sent] of [[undefined, 'gpt-5.4'], ['openai/gpt-5-mini', 'gpt-5-mini']]) {
+            const { runId } = await mcp.tool('opencode_run_task', { task: 'AGENT-AGAIN please', ...(model && { model }) });
+            assert.equal((await mcp.result(runId)).status, 'completed');
+            assert.equal(JSON.parse(lab.upstream.requests.at(-1).body).model, sent);
+        }
+    }));

@@ -9,13 +9,21 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-static const struct acp_timing default_timing = {
-    .start = 60000, .quiet = 300, .settle = 250, .stop = 10000, .drain = 500, .mute = 3000
-};
+static const struct acp_timing default_timing = { .start_ms = 60000,
+                                                  .quiet_ms = 300,
+                                                  .settle_ms = 250,
+                                                  .stop_ms = 10000,
+                                                  .drain_ms = 500,
+                                                  .mute_ms = 3000 };
 
 static struct acp *acp_of(struct agent *agent)
 {
     return (struct acp *)agent;
+}
+
+void acp_set_timing(struct agent *agent, const struct acp_timing *timing)
+{
+    acp_of(agent)->timing = *timing;
 }
 
 void acp_log(struct acp *acp, const char *format, ...)
@@ -111,7 +119,7 @@ static struct acp *acp_new(uv_loop_t *loop, const struct agent_host *host,
     acp->profile = options->profile;
     acp->timing = default_timing;
     if (options->start_timeout_ms > 0)
-        acp->timing.start = options->start_timeout_ms;
+        acp->timing.start_ms = options->start_timeout_ms;
     acp->id = mem_strdup(options->id);
     acp->directory = mem_strdup(options->directory);
     acp->environment = acp_environment_new(options);

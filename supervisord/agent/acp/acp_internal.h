@@ -36,15 +36,6 @@ enum acp_phase {
     ACP_DEAD, /* could not be started, its process is over, or it did not stop when asked */
 };
 
-struct acp_timing {
-    uint64_t start;
-    uint64_t quiet;  /* without a word of history: it has all been told */
-    uint64_t settle; /* from a prompt's answer to its end */
-    uint64_t stop;   /* after session/cancel */
-    uint64_t drain;  /* for the last output of a process that has ended */
-    uint64_t mute;   /* for the end of a process that has closed its output */
-};
-
 /* What a callback of the host holds: it may come when the agent is gone. */
 struct acp_call {
     struct acp *acp; /* NULL once the agent doesn't want it any more */

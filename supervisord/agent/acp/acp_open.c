@@ -93,13 +93,13 @@ static void finish(struct acp *acp)
         return;
     }
     acp->phase = ACP_QUIET;
-    uv_timer_start(&acp->timer, on_quiet, acp->timing.quiet, 0);
+    uv_timer_start(&acp->timer, on_quiet, acp->timing.quiet_ms, 0);
 }
 
 void acp_open_history(struct acp *acp)
 {
     if (acp->phase == ACP_QUIET)
-        uv_timer_start(&acp->timer, on_quiet, acp->timing.quiet, 0);
+        uv_timer_start(&acp->timer, on_quiet, acp->timing.quiet_ms, 0);
 }
 
 static void set_model(struct acp *acp)
@@ -224,12 +224,13 @@ static void on_start_timeout(uv_timer_t *timer)
 
     acp_last_lines(acp, &lines);
     error_set(&err, ERR_TIMEOUT, 0, "%s did not get ready within %llu seconds: %s",
-              acp->profile->name, (unsigned long long)(acp->timing.start / 1000), buf_text(&lines));
+              acp->profile->name, (unsigned long long)(acp->timing.start_ms / 1000),
+              buf_text(&lines));
     acp_start_failed(acp, "agent_not_ready", &err);
 }
 
 void acp_open_begin(struct acp *acp)
 {
-    uv_timer_start(&acp->timer, on_start_timeout, acp->timing.start, 0);
+    uv_timer_start(&acp->timer, on_start_timeout, acp->timing.start_ms, 0);
     send_initialize(acp);
 }

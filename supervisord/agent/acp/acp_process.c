@@ -124,7 +124,7 @@ static void on_output_end(void *data, const struct error *err)
     if (acp->closing || acp->exit_text[0] != '\0' || acp->phase == ACP_DEAD)
         return;
     /* Its end is the rule. One that goes on without an output can't be talked with. */
-    uv_timer_start(&acp->drain_timer, on_drained, acp->timing.mute, 0);
+    uv_timer_start(&acp->drain_timer, on_drained, acp->timing.mute_ms, 0);
 }
 
 static void on_input(void *data, const char *bytes, size_t len)
@@ -189,7 +189,7 @@ static void on_exit_status(void *context, int code, int signal, const struct err
         (void)snprintf(acp->exit_text, sizeof(acp->exit_text), "exited with code %d", code);
     log_info(acp->id, "agent %s", acp->exit_text);
     /* Its last words may still be on their way. */
-    uv_timer_start(&acp->drain_timer, on_drained, acp->timing.drain, 0);
+    uv_timer_start(&acp->drain_timer, on_drained, acp->timing.drain_ms, 0);
 }
 
 static struct acp_call *call_new(struct acp *acp)

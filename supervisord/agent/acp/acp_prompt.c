@@ -57,7 +57,7 @@ static void end_prompt(struct acp *acp)
     /* Agents write their conversation down after they have answered, and whoever hears of the end
      * may kill them at once. */
     acp->prompt.settling = true;
-    uv_timer_start(&acp->timer, on_settled, acp->timing.settle, 0);
+    uv_timer_start(&acp->timer, on_settled, acp->timing.settle_ms, 0);
 }
 
 static void take(struct acp *acp)
@@ -309,5 +309,5 @@ void acp_prompt_abort(struct acp *acp)
             reply(acp, acp->permissions[i], NULL);
     }
     acp_prompt_forget(acp);
-    uv_timer_start(&acp->stop_timer, on_stop_timeout, acp->timing.stop, 0);
+    uv_timer_start(&acp->stop_timer, on_stop_timeout, acp->timing.stop_ms, 0);
 }

@@ -261,5 +261,6 @@ TEST(the_table_knows_its_drivers)
     CHECK_STR(agent_driver_find("opencode")->name, "opencode");
     CHECK(agent_driver_find("other") == NULL);
     CHECK_STR(agent_driver_at(1)->name, "shell");
-    CHECK(agent_driver_at(2) == NULL);
+    CHECK_STR(agent_driver_at(2)->name, "acp");
+    CHECK(agent_driver_at(3) == NULL);
 }
