@@ -51,7 +51,8 @@ static const struct builtin builtins[] = {
         .name = "codex",
         .program = "codex-acp",
         .packages = { "@agentclientprotocol/codex-acp", "@zed-industries/codex-acp" },
-        .environment = { "OPENAI_API_KEY={token}" },
+        /* Its own sandbox can't be made inside ours. Older versions go by the file alone. */
+        .environment = { "OPENAI_API_KEY={token}", "INITIAL_AGENT_MODE=agent-full-access" },
         .files = { { "~/.codex/config.toml", "model = \"{model}\"\n"
                                              "model_provider = \"sandbox\"\n"
                                              "approval_policy = \"never\"\n"
