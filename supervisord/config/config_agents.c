@@ -8,7 +8,14 @@
 #include "common/str.h"
 #include "config/config_internal.h"
 
-enum { AGENTS_MAX = 64, LIST_MAX = 32, FILES_MAX = 8, TEXT_MAX = 4096, FILE_TEXT_MAX = 64 << 10 };
+enum {
+    AGENTS_MAX = 64,
+    LIST_MAX = 32,
+    FILES_MAX = 8,
+    FOLDERS_MAX = 3,
+    TEXT_MAX = 4096,
+    FILE_TEXT_MAX = 64 << 10
+};
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -257,7 +264,7 @@ static bool valid_target(const char *target)
     static const char *const folders[] = { "/etc/", "/run/agent-config/" };
     size_t len = strlen(target);
 
-    if (!valid_text(target) || len > 256 || target[len - 1] == '/' ||
+    if (!valid_text(target) || len == 0 || len > 256 || target[len - 1] == '/' ||
         strstr(target, "/../") != NULL || strstr(target, "//") != NULL || str_ends(target, "/..") ||
         str_starts(target, "/run/agent-config/acp/"))
         return false;
@@ -362,6 +369,29 @@ static int read_list(struct config_agent *agent, const struct member *member,
     return 0;
 }
 
+static size_t folder_len(const char *target)
+{
+    return (size_t)(strrchr(target, '/') - target);
+}
+
+/* Folders of read-only files: each is one more mount. */
+static size_t count_folders(const struct config_agent *agent)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < agent->file_count; i++) {
+        const char *target = agent->files[i].target;
+        size_t len = folder_len(target);
+        bool seen = str_starts(target, "~/");
+
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = folder_len(agent->files[j].target) == len &&
+                   strncmp(agent->files[j].target, target, len) == 0;
+        count += !seen;
+    }
+    return count;
+}
+
 static int read_files(struct config_agent *agent, const struct place *place,
                       const struct json_value *value, struct error *err)
 {
@@ -380,6 +410,8 @@ static int read_files(struct config_agent *agent, const struct place *place,
             return wrong(place, file, "files", "texts of at most 64 KiB", err);
         agent->files[agent->file_count].target = mem_strdup(json_name(file));
         agent->files[agent->file_count++].text = mem_strdup(text);
+        if (count_folders(agent) > FOLDERS_MAX)
+            return wrong(place, file, "files", "in at most 3 folders beside the home", err);
     }
     return 0;
 }
