@@ -164,7 +164,7 @@ TEST(a_failed_run_says_why_and_what_is_not_known)
                              .status = RUN_STATUS_FAILED,
                              .task = "t",
                              .error = { "clone_failed", "clone", "no such repository",
-                                        "check the address", true } };
+                                        "check the address", true, 0 } };
     const struct json_value *run = written(&view, NULL, 0);
 
     CHECK(!json_bool(json_path(run, "result.success"), true));
