@@ -216,10 +216,21 @@ static void say_failed(struct buf *out, const struct run_record *run)
 
 static void say_cancelled(struct buf *out, const struct run_record *run)
 {
+    if (run->started_ms == 0) {
+        buf_append_str(out, "cancelled while it was queued: nothing of it was begun.");
+        return;
+    }
     buf_append_str(out, "cancelled after ");
     view_duration(out, time_taken(run));
-    say_changes(out, &run->evidence);
-    buf_printf(out, ". Nothing of it runs any more; its work is kept in session %s.",
+    if (run->prompt_id[0] == '\0')
+        buf_append_str(out, ", before the agent had its task: nothing was done");
+    else if (run->evidence.known)
+        say_changes(out, &run->evidence);
+    else
+        buf_append_str(out, "; what it changed could not be established");
+    buf_printf(out,
+               ". Nothing of it runs any more, and nothing was undone: its files are kept, a run "
+               "with sessionId %s goes on from there.",
                run->session.text);
 }
 

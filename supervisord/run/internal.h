@@ -311,6 +311,8 @@ const struct agent_message *told_messages(const struct told *told, size_t *count
 int steer_send(struct run *run, const char *text, struct error *err);
 /* For the driver's callbacks. */
 void steer_on_read(void *data, const char *message_id, const char *unread);
+/* The run can't be gone on with: tells of what its agent hasn't read. */
+void steer_lost(struct run *run);
 /* Is an event's key that of what became of a message? Its id then, else NULL. */
 const char *steer_settled_id(const char *key);
 

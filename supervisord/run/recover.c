@@ -40,6 +40,7 @@ void recover_lost(struct run *run, const char *why)
         run_apply(run, RUN_EV_LOST_EARLY);
         return;
     }
+    steer_lost(run);
     if (run->record.outcome == RUN_OUTCOME_NONE && admission_late(run)) {
         admission_time_out(run);
         return;

@@ -261,8 +261,8 @@ static int find_repetition(struct runs *runs, const struct run_request *request,
     }
     if (memcmp(run->request_hash, hash, 32) == 0)
         return run_load(runs, &run->id, run, err);
-    error_argument(err, "idempotencyKey", "was used for a different request (run %s)",
-                   run->id.text);
+    error_argument(err, "idempotencyKey", "`%.60s` was used for a different request (run %s)",
+                   request->idempotency_key, run->id.text);
     err->code = ERR_CONFLICT;
     return -1;
 }

@@ -46,6 +46,19 @@ void steer_on_read(void *data, const char *message_id, const char *unread)
         events_note_as(run, RUN_NOTE_MESSAGE, text, about, key);
 }
 
+void steer_lost(struct run *run)
+{
+    const struct agent_message *messages;
+    size_t count;
+
+    if (run->told == NULL)
+        run->told = told_load(run->runs->store, &run->record.id);
+    messages = told_messages(run->told, &count);
+    for (size_t i = 0; i < count; i++)
+        steer_on_read(run, messages[i].id,
+                      "the run was interrupted; say it again if the agent doesn't know of it");
+}
+
 static int check(const struct run *run, struct error *err)
 {
     if (run->record.state != RUN_WORKING && run->record.state != RUN_WAITING)

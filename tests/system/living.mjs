@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { alive, canConnect, finalStates, gone, pause, processIds, waitFor } from './lab.mjs';
+import { alive, canConnect, finalStates, gone, killHard, pause, processIds, run, sandboxedProcessesOf, waitFor } from './lab.mjs';
 
 const read = file => {
     try {
@@ -125,6 +125,19 @@ function* foldersBelow(folder, depth) {
 
 export function cgroupsOf(ids) {
     return [...foldersBelow('/sys/fs/cgroup', 8)].filter(folder => ids.some(id => path.basename(folder).includes(id)));
+}
+
+// What a machine that was switched off leaves: the state folder, and nothing that runs.
+export async function powerOff(lab, runId) {
+    for (const one of [...toolsOf(lab), ...initsOf(lab)])
+        killHard(one.pid);
+    await waitFor('all of it is dead', () => sandboxedProcessesOf(lab.id).length === 0, 10000);
+    await run('find', [path.join(lab.state, 'run'), '-mindepth', '1', '-delete']);
+    // A group is busy until the last of its dead is reaped.
+    await waitFor('its control groups can be removed', async () => {
+        await run('rmdir', cgroupsOf([runId]));
+        return cgroupsOf([runId]).length === 0;
+    }, 10000);
 }
 
 function leftovers(lab, ids) {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { alive, binFolder, finalStates, killHard, long, pause, rangeTask, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
-import { agentsOf, cgroupsOf, chance, checkNothingLeft, initsOf, killNow, logOf, restart, toolsOf, watch } from './living.mjs';
+import { alive, binFolder, finalStates, long, pause, rangeTask, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { agentsOf, chance, checkNothingLeft, initsOf, killNow, logOf, powerOff, restart, watch } from './living.mjs';
 
 const rounds = Number(process.env.ROUNDS ?? (long ? 50 : 6));
 const withSandbox = ['clone', 'setup', 'agent', 'prompt', 'work', 'collect'];
@@ -287,19 +287,6 @@ test('a run is cancelled after the supervisor was killed', { timeout: 600000 }, 
     assert.match((await lab.ctlJson(['diff', runId])).diff, /held\.txt/);
     await checkNothingLeft(lab);
 }));
-
-// What a machine that was switched off leaves: the state folder, and nothing that runs.
-async function powerOff(lab, runId) {
-    for (const one of [...toolsOf(lab), ...initsOf(lab)])
-        killHard(one.pid);
-    await waitFor('all of it is dead', () => sandboxedProcessesOf(lab.id).length === 0, 10000);
-    await run('find', [path.join(lab.state, 'run'), '-mindepth', '1', '-delete']);
-    // A group is busy until the last of its dead is reaped.
-    await waitFor('its control groups can be removed', async () => {
-        await run('rmdir', cgroupsOf([runId]));
-        return cgroupsOf([runId]).length === 0;
-    }, 10000);
-}
 
 test('after a reboot a run is interrupted, and its session goes on with its files', { timeout: 600000 }, () => withLab({}, async lab => {
     const { mcp, runId, sessionId } = await startHolding(lab);
