@@ -31,14 +31,12 @@ static void give_up(struct run *run, const struct error *err)
     sandbox_close(run->sandbox, on_given_up, run);
 }
 
-/* What is done anew in a state, without what its first try has left running. Where there is nothing
- * the agent is at work. */
-static void (*const anew[RUN_STATE_COUNT])(struct run *run) = {
-    [RUN_CLONE] = step_clone,
-    [RUN_SETUP] = step_setup,
-    [RUN_AGENT] = step_start_agent,
-    [RUN_COLLECTING] = step_collect,
-};
+static enum run_action again(const struct run *run)
+{
+    const struct run_recovery *recovery = run_recovery_find((enum run_state)run->record.state);
+
+    return recovery != NULL ? recovery->again : RUN_ACT_NONE;
+}
 
 static void on_cleared(void *data, const struct error *err)
 {
@@ -48,8 +46,7 @@ static void on_cleared(void *data, const struct error *err)
     if (err != NULL)
         log_warn(run->record.id.text, "programs in its sandbox may still run: %s", err->text);
     /* It may have been cancelled meanwhile. */
-    if (anew[run->record.state] != NULL)
-        anew[run->record.state](run);
+    apply_act_again(run, again(run));
 }
 
 static void clear(struct run *run)
@@ -71,7 +68,7 @@ static void resume_agent(struct run *run)
     if (driver_resume(run, &err) == 0)
         return;
     log_warn(run->record.id.text, "its agent can't be taken up again: %s", err.text);
-    if (anew[run->record.state] != NULL) {
+    if (again(run) != RUN_ACT_NONE) {
         run->adopting = true;
         clear(run);
         return;
@@ -85,7 +82,7 @@ static void go_on(struct run *run)
     log_info(run->record.id.text, "taken up again in phase %s, init is process %lld",
              run_phase_of(&run->record), (long long)sandbox_init_pid(run->sandbox));
     events_note(run, RUN_NOTE_LOG, "a new supervisor has taken the run up", NULL);
-    if (anew[run->record.state] == NULL ||
+    if (again(run) == RUN_ACT_NONE ||
         (run->record.state == RUN_AGENT && run->record.agent_process != 0))
         resume_agent(run);
     else

@@ -81,6 +81,11 @@ static void act(struct run *run, enum run_action action)
     }
 }
 
+void apply_act_again(struct run *run, enum run_action action)
+{
+    act(run, action);
+}
+
 static void describe(const struct run_record *record, enum run_state state, char **text,
                      char **data)
 {

@@ -150,6 +150,8 @@ void registry_release(
  * on as soon as the disk does. */
 int run_apply(struct run *run, enum run_event event);
 void apply_retry_held(struct runs *runs);
+/* Starts the action of the run's state once more, after a restart. */
+void apply_act_again(struct run *run, enum run_action action);
 void runs_try_again_soon(struct runs *runs);
 /* Notes why, then applies RUN_EV_STEP_FAILED. The first error wins. */
 void run_fail(struct run *run, const char *code, const char *message, const char *hint,

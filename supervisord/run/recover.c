@@ -36,7 +36,9 @@ static bool add_found(void *data, const struct run_record *record)
 
 void recover_lost(struct run *run, const char *why)
 {
-    if (run_state_repeatable((enum run_state)run->record.state)) {
+    const struct run_recovery *recovery = run_recovery_find((enum run_state)run->record.state);
+
+    if (recovery->no_life == RUN_EV_LOST_EARLY) {
         run_apply(run, RUN_EV_LOST_EARLY);
         return;
     }

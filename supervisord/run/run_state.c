@@ -119,6 +119,31 @@ static const struct run_rule rules[] = {
     { RUN_STOPPING, RUN_EV_LOST, RUN_STOPPING, RUN_ACT_STOP },
 };
 
+/* Until the prompt is sent nothing of the agent has happened, so the whole run may be done again.
+ */
+static const struct run_recovery recoveries[] = {
+    /* state       adopt  again                when no sandbox lives */
+    { RUN_QUEUED, false, RUN_ACT_NONE, RUN_EV_LOST_EARLY },
+    { RUN_SANDBOX, false, RUN_ACT_NONE, RUN_EV_LOST_EARLY },
+    { RUN_CLONE, true, RUN_ACT_CLONE, RUN_EV_LOST_EARLY },
+    { RUN_SETUP, true, RUN_ACT_SETUP, RUN_EV_LOST_EARLY },
+    { RUN_AGENT, true, RUN_ACT_START_AGENT, RUN_EV_LOST_EARLY },
+    { RUN_PROMPT, true, RUN_ACT_NONE, RUN_EV_LOST },
+    { RUN_WORKING, true, RUN_ACT_NONE, RUN_EV_LOST },
+    { RUN_WAITING, true, RUN_ACT_NONE, RUN_EV_LOST },
+    { RUN_COLLECTING, true, RUN_ACT_COLLECT, RUN_EV_LOST },
+    { RUN_STOPPING, false, RUN_ACT_NONE, RUN_EV_LOST },
+};
+
+const struct run_recovery *run_recovery_find(enum run_state state)
+{
+    for (size_t i = 0; i < ARRAY_LEN(recoveries); i++) {
+        if (recoveries[i].state == state)
+            return &recoveries[i];
+    }
+    return NULL;
+}
+
 const struct run_rule *run_rule_find(enum run_state state, enum run_event event)
 {
     for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
@@ -150,12 +175,9 @@ bool run_state_final(enum run_state state)
 
 bool run_state_has_sandbox(enum run_state state)
 {
-    return (state >= RUN_CLONE && state <= RUN_COLLECTING) || state == RUN_SETUP;
-}
+    const struct run_recovery *recovery = run_recovery_find(state);
 
-bool run_state_repeatable(enum run_state state)
-{
-    return state <= RUN_AGENT || state == RUN_SETUP;
+    return recovery != NULL && recovery->adopt;
 }
 
 enum run_outcome run_outcome_of_event(enum run_event event)
@@ -183,6 +205,28 @@ enum run_event run_event_for_outcome(enum run_outcome outcome)
         return RUN_EV_STOPPED_FAILED;
     }
     return RUN_EV_STOPPED_FAILED;
+}
+
+static const char *describe_recovery(const struct run_recovery *recovery)
+{
+    if (!recovery->adopt)
+        return "what is left of it is ended";
+    return recovery->again == RUN_ACT_NONE ? "the agent is taken up where it stands"
+                                           : action_names[recovery->again];
+}
+
+void run_recovery_print(struct buf *out)
+{
+    buf_append_str(out, "| state | where its sandbox lives | else | and the run is then |\n"
+                        "| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < ARRAY_LEN(recoveries); i++) {
+        const struct run_recovery *recovery = &recoveries[i];
+        const struct run_rule *rule = run_rule_find(recovery->state, recovery->no_life);
+
+        buf_printf(out, "| %s | %s | %s | %s |\n", state_names[recovery->state],
+                   describe_recovery(recovery), event_names[recovery->no_life],
+                   rule != NULL ? state_names[rule->to] : "");
+    }
 }
 
 void run_state_print(struct buf *out)

@@ -83,6 +83,15 @@ struct run_rule {
     enum run_action then;
 };
 
+/* What becomes of a run that a new supervisor finds in a state. */
+struct run_recovery {
+    enum run_state state;
+    bool adopt;             /* its sandbox is taken up again, if it lives; else it is ended */
+    enum run_action again;  /* what is done anew then, without what its first try has left running;
+                               NONE: the agent is at work and is taken up where it stands */
+    enum run_event no_life; /* when there is no sandbox to go on in */
+};
+
 /* The rule for a pair, or NULL: the event is not allowed there. */
 const struct run_rule *run_rule_find(enum run_state state, enum run_event event);
 const char *run_state_name(enum run_state state);
@@ -91,11 +100,12 @@ const char *run_action_name(enum run_action action);
 bool run_state_final(enum run_state state);
 /* Its sandbox is whole, and its record knows what a later supervisor needs to take it up. */
 bool run_state_has_sandbox(enum run_state state);
-/* Until then nothing of the agent has happened, so the whole run may be done again. */
-bool run_state_repeatable(enum run_state state);
+/* NULL for a final state: nothing is left to be done. */
+const struct run_recovery *run_recovery_find(enum run_state state);
 enum run_outcome run_outcome_of_event(enum run_event event);
 enum run_event run_event_for_outcome(enum run_outcome outcome);
 /* The matrix as docs/state-machine.md shows it. */
 void run_state_print(struct buf *out);
+void run_recovery_print(struct buf *out);
 
 #endif
