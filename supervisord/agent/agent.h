@@ -155,6 +155,9 @@ struct agent_driver {
     /* Can the model be used? 0, or ERR_INVALID naming `model` with the nearest names. May answer 0
      * for "can't tell". */
     int (*check_model)(const struct agent_options *options, const char *model, struct error *err);
+    /* A command that prints, in a sandbox with nothing but what prepare put there, every model that
+     * the agent can use, one provider/model a line. NULL: it can't tell. */
+    const char *const *models_command;
     /* Starts the agent; on_ready follows. OPTIONS and HOST's table are copied. */
     int (*start)(struct agent **out, uv_loop_t *loop, const struct agent_host *host,
                  const struct agent_options *options, const struct agent_callbacks *callbacks,

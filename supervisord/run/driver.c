@@ -32,15 +32,38 @@ void driver_names(const struct runs *runs, struct buf *out)
         buf_printf(out, "%s%s", out->len > 0 ? ", " : "", runs->options.agents[i].name);
 }
 
-void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token)
+static void add_agent_file(void *data, const char *target, const char *text, size_t len)
 {
-    const struct runs_options *options = &run->runs->options;
+    sandbox_spec_add_file(data, target, text, len, 0444);
+}
 
-    setup->providers = mem_new_zero(options->model_service_count + 1, sizeof(*setup->providers));
+static void add_agent_dir(void *data, const char *target)
+{
+    sandbox_spec_add_frozen_dir(data, target);
+}
+
+static void add_agent_program(void *data, const char *source, const char *target)
+{
+    sandbox_spec_add_mount(data, source, target, SANDBOX_READ_ONLY);
+}
+
+struct agent_files driver_files(struct sandbox_spec *spec)
+{
+    return (struct agent_files){ .data = spec,
+                                 .add_file = add_agent_file,
+                                 .add_frozen_dir = add_agent_dir,
+                                 .add_program = add_agent_program };
+}
+
+static struct agent_provider *make_providers(const struct runs_options *options)
+{
+    struct agent_provider *providers =
+        mem_new_zero(options->model_service_count + 1, sizeof(*providers));
+
     for (size_t i = 0; i < options->model_service_count; i++) {
         const struct run_model_service *service = &options->model_services[i];
 
-        setup->providers[i] = (struct agent_provider){
+        providers[i] = (struct agent_provider){
             .name = service->name,
             .npm = service->npm,
             .base_url = mem_printf("http://127.0.0.1:%d/proxy/%s%s", RUN_PROXY_PORT, service->name,
@@ -49,6 +72,42 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
             .model_count = service->model_count,
         };
     }
+    return providers;
+}
+
+static void free_providers(struct agent_provider *providers)
+{
+    for (size_t i = 0; providers[i].name != NULL; i++)
+        free((void *)(uintptr_t)providers[i].base_url);
+    free(providers);
+}
+
+int driver_prepare_bare(struct runs *runs, const struct agent_driver *driver, const char *path,
+                        struct sandbox_spec *spec, struct error *err)
+{
+    const struct agent_files files = driver_files(spec);
+    struct agent_provider *providers = make_providers(&runs->options);
+    const struct agent_options options = { .id = "",
+                                           .token = "none",
+                                           .password = "",
+                                           .model = runs->options.default_model,
+                                           .directory = SANDBOX_WORKSPACE,
+                                           .home = SANDBOX_HOME,
+                                           .conversation = "",
+                                           .title = "",
+                                           .providers = providers,
+                                           .provider_count = runs->options.model_service_count };
+    int rc = driver->prepare(&options, path, &files, err);
+
+    free_providers(providers);
+    return rc;
+}
+
+void driver_setup_init(struct driver_setup *setup, struct run *run, const char *token)
+{
+    const struct runs_options *options = &run->runs->options;
+
+    setup->providers = make_providers(options);
     setup->directory = run_directory(run);
     /* Of no worth outside the sandbox, and inside whoever can read the agent's environment has the
      * token too: what matters is that the next supervisor knows it. */
@@ -82,9 +141,8 @@ void driver_setup_init(struct driver_setup *setup, struct run *run, const char *
 
 void driver_setup_finish(struct driver_setup *setup, const struct run *run)
 {
-    for (size_t i = 0; i < run->runs->options.model_service_count; i++)
-        free((void *)(uintptr_t)setup->providers[i].base_url);
-    free(setup->providers);
+    (void)run;
+    free_providers(setup->providers);
     free(setup->directory);
     free(setup->environment);
 }
@@ -327,6 +385,7 @@ static void take_end(struct run *run, const struct agent_end *end)
 static void on_agent_end(void *data, const struct agent_end *end)
 {
     struct run *run = data;
+    struct error ignored = ERROR_INIT;
 
     run->agent_done = true;
     waiting_forget_all(run);
@@ -346,6 +405,9 @@ static void on_agent_end(void *data, const struct agent_end *end)
         run_fail(run, "agent_error", "the agent stopped by itself before it was done", "", true);
         break;
     case AGENT_END_FAILED:
+        if (str_equal(end->error_code, "model_unknown")) /* the next one is refused at once */
+            (void)catalogue_check(run->runs, run->driver, run->record.model, CATALOGUE_ASK,
+                                  &ignored);
         /* The proxy knows better than the agent how its model failed. */
         if (str_starts(end->error_code, "model_") && trouble_explain(run)) {
             run_apply(run, RUN_EV_STEP_FAILED);
@@ -457,10 +519,36 @@ int driver_resume(struct run *run, struct error *err)
     return rc;
 }
 
+/* True when it may be sent. A model other than the configured one may be a name that the agent
+ * doesn't know. */
+static bool model_is_fine(struct run *run)
+{
+    bool usual = str_equal(run->record.model, run->runs->options.default_model);
+    struct error err = ERROR_INIT;
+
+    switch (catalogue_check(run->runs, run->driver, run->record.model,
+                            usual ? CATALOGUE_LOOK : CATALOGUE_ASK, &err)) {
+    case CATALOGUE_FINE:
+        return true;
+    case CATALOGUE_PENDING:
+        run->model_awaited = !usual;
+        run->agent_done = !usual; /* nothing is to be stopped until then */
+        return usual;
+    case CATALOGUE_UNKNOWN:
+        run->agent_done = true;
+        run_fail(run, "model_unknown", err.text, "choose one of these, or another that it knows",
+                 false);
+        return false;
+    }
+    return true;
+}
+
 void step_prompt(struct run *run)
 {
     struct error err = ERROR_INIT;
 
+    if (!model_is_fine(run))
+        return;
     run->prompt_sent = true;
     start_watch(run);
     if (run->driver->prompt(run->agent, run->record.task, &err) < 0) {

@@ -84,7 +84,8 @@ struct run {
     bool output_over;
     bool output_told;
     struct run_trouble trouble;
-    bool wait_told; /* its log says that it waits for the machine */
+    bool model_awaited; /* until the agent's program has told which models it knows */
+    bool wait_told;     /* its log says that it waits for the machine */
 
     char *current_step;
     struct list requests; /* open ones, oldest first: open_request::link in waiting.c */
@@ -102,7 +103,8 @@ struct runs {
     struct list live;     /* run::link, oldest first */
     struct list removals; /* sessions that are being deleted: removal::link */
     struct list subscriptions;
-    size_t open_runs; /* run structs whose memory is not yet gone */
+    struct list catalogues; /* catalogue::link */
+    size_t open_runs;       /* run structs whose memory is not yet gone */
     struct handles handles;
     uv_timer_t tick;  /* commits batched events, wakes subscribers, admits */
     uv_timer_t again; /* tries a refused transaction again */
@@ -288,6 +290,12 @@ uint32_t places_go_on(const struct session_record *session, uint32_t in_use);
 /* What the newest run has added to its session, for the copy that an older run writes. */
 void places_take_new(struct session_record *to, const struct session_record *from);
 
+/* What the agent needs in a sandbox of no run. PATH is its program. */
+int driver_prepare_bare(struct runs *runs, const struct agent_driver *driver, const char *path,
+                        struct sandbox_spec *spec, struct error *err);
+/* For struct agent_files. */
+struct agent_files driver_files(struct sandbox_spec *spec);
+
 void run_touch(struct run *run);
 
 /* exec.c */
@@ -331,6 +339,24 @@ int waiting_answer(struct run *run, const char *request_id, const char *answer, 
 /* The oldest one as JSON, or NULL. */
 const char *waiting_oldest(const struct run *run);
 uint64_t waiting_since_ms(const struct run *run);
+
+/* catalogue.c */
+enum catalogue_verdict {
+    CATALOGUE_FINE,    /* known, or nobody can tell */
+    CATALOGUE_UNKNOWN, /* ERR names `model` and the nearest ones */
+    CATALOGUE_PENDING, /* the agent's program is being asked; a run that says so in model_awaited
+                          is prompted when it has answered */
+};
+enum catalogue_need {
+    CATALOGUE_LOOK, /* at what is known */
+    CATALOGUE_ASK,  /* the agent's program, should nothing be known */
+};
+enum catalogue_verdict catalogue_check(struct runs *runs, const struct agent_driver *driver,
+                                       const char *model, enum catalogue_need need,
+                                       struct error *err);
+/* Ends what is asked, which counts among open_runs. */
+void catalogue_close(struct runs *runs);
+void catalogue_free_all(struct runs *runs);
 
 /* adopt.c: takes up the sandbox of a run that was under way. -1: nothing lives there. */
 int adopt_begin(struct run *run, struct error *err);

@@ -116,6 +116,12 @@ static int check_model(struct runs *runs, const struct agent_driver *driver,
     free(providers);
     if (rc < 0)
         return -1;
+    /* Asked in the background, should nothing be known: the run finds out before its prompt. */
+    if (catalogue_check(runs, driver, model,
+                        str_equal(model, runs->options.default_model) ? CATALOGUE_LOOK
+                                                                      : CATALOGUE_ASK,
+                        err) == CATALOGUE_UNKNOWN)
+        return -1;
     service = request_model_service(runs, model);
     if (service != NULL && proxy_service_ready(runs->proxy, service->name, &present) && !present) {
         error_argument(

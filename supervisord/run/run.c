@@ -117,6 +117,7 @@ static void runs_free(void *data)
     void *closed_data = runs->closed_data;
 
     finish_options(&runs->options);
+    catalogue_free_all(runs);
     free(runs);
     if (closed != NULL)
         closed(closed_data);
@@ -182,6 +183,7 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     list_init(&runs->live);
     list_init(&runs->removals);
     list_init(&runs->subscriptions);
+    list_init(&runs->catalogues);
     handles_init(&runs->handles, runs_free, runs);
     uv_timer_init(loop, &runs->tick);
     handles_add(&runs->handles, (uv_handle_t *)&runs->tick, runs);
@@ -242,6 +244,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
     runs->closed = done;
     runs->closed_data = data;
     events_drop_all(runs);
+    catalogue_close(runs);
     LIST_EACH(&runs->live, link) {
         struct run *run = LIST_ENTRY(link, struct run, link);
 

@@ -20,21 +20,6 @@ void run_touch(struct run *run)
  * -------------------------------------------------------------------------------------------------------
  */
 
-static void add_agent_file(void *data, const char *target, const char *text, size_t len)
-{
-    sandbox_spec_add_file(data, target, text, len, 0444);
-}
-
-static void add_agent_dir(void *data, const char *target)
-{
-    sandbox_spec_add_frozen_dir(data, target);
-}
-
-static void add_agent_program(void *data, const char *source, const char *target)
-{
-    sandbox_spec_add_mount(data, source, target, SANDBOX_READ_ONLY);
-}
-
 /* "github" also answers for the address people type, wherever the service's target points. */
 static const char *canonical_origin(const char *service)
 {
@@ -130,10 +115,7 @@ static int add_local_source(struct run *run, struct sandbox_spec *spec, struct e
 static int add_agent(struct run *run, struct sandbox_spec *spec, const char *token,
                      struct error *err)
 {
-    struct agent_files files = { .data = spec,
-                                 .add_file = add_agent_file,
-                                 .add_frozen_dir = add_agent_dir,
-                                 .add_program = add_agent_program };
+    const struct agent_files files = driver_files(spec);
     const struct runs_options *options = &run->runs->options;
     AUTO_FREE
     char *program = NULL;

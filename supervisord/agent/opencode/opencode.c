@@ -532,11 +532,29 @@ static int locate(const struct agent_profile *profile, const char *configured, c
     return opencode_locate(configured, data_dir, path, err);
 }
 
+/* It writes to its home, and must not meet a session's database. */
+static const char *const models_command[] = {
+    "/usr/bin/env",
+    "-i",
+    "HOME=/tmp/models",
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    ("XDG_CONFIG_HOME=" OPENCODE_CONFIG_HOME),
+    "OPENCODE_DISABLE_PROJECT_CONFIG=1",
+    "OPENCODE_DISABLE_MODELS_FETCH=1",
+    "OPENCODE_DISABLE_AUTOUPDATE=1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+    OPENCODE_PROGRAM,
+    "models",
+    NULL,
+};
+
 const struct agent_driver opencode_driver = {
     .name = "opencode",
     .locate = locate,
     .prepare = opencode_prepare,
     .check_model = opencode_check_model,
+    .models_command = models_command,
     .start = driver_start,
     .resume = opencode_resume,
     .prompt = opencode_prompt,

@@ -4,6 +4,7 @@
 
 #include "common/json_write.h"
 #include "common/mem.h"
+#include "common/nearest.h"
 #include "common/str.h"
 
 #define CONFIG_MAX (256 * 1024)
@@ -39,58 +40,6 @@ static const struct agent_provider *find_provider(const struct agent_options *op
     return NULL;
 }
 
-#define DISTANCE_LEN_MAX 64
-
-/* Edit distance (Levenshtein), on the first DISTANCE_LEN_MAX bytes. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t a_len = strnlen(a, DISTANCE_LEN_MAX);
-    size_t b_len = strnlen(b, DISTANCE_LEN_MAX);
-    size_t row[DISTANCE_LEN_MAX + 1];
-
-    for (size_t j = 0; j <= b_len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-
-            diagonal = row[j];
-            row[j] = replaced < other ? replaced : other;
-        }
-    }
-    return row[b_len];
-}
-
-#define NEAREST_MAX 5
-
-/* Appends up to NEAREST_MAX names, the most similar to WANTED first. */
-static void append_nearest(struct buf *out, const char *const *names, size_t count,
-                           const char *wanted)
-{
-    size_t chosen[NEAREST_MAX];
-    size_t chosen_count = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        size_t at = chosen_count;
-
-        while (at > 0 && distance(names[i], wanted) < distance(names[chosen[at - 1]], wanted))
-            at--;
-        if (at == NEAREST_MAX)
-            continue;
-        if (chosen_count < NEAREST_MAX)
-            chosen_count++;
-        for (size_t j = chosen_count - 1; j > at; j--)
-            chosen[j] = chosen[j - 1];
-        chosen[at] = i;
-    }
-    for (size_t i = 0; i < chosen_count; i++)
-        buf_printf(out, "%s%s", i > 0 ? ", " : "", names[chosen[i]]);
-}
-
 static int refuse_provider(const struct agent_options *options, const char *wanted,
                            struct error *err)
 {
@@ -101,7 +50,7 @@ static int refuse_provider(const struct agent_options *options, const char *want
     buf_init(&nearest, 256);
     for (size_t i = 0; i < options->provider_count; i++)
         names[i] = options->providers[i].name;
-    append_nearest(&nearest, names, options->provider_count, wanted);
+    nearest_append(&nearest, names, options->provider_count, wanted);
     if (nearest.len == 0)
         return error_argument(err, "model", "no provider is configured");
     return error_argument(err, "model", "no provider %s here; there is %s", wanted,
@@ -128,7 +77,7 @@ int opencode_check_model(const struct agent_options *options, const char *model,
         if (str_equal(provider->models[i], parsed.name))
             return 0;
     }
-    append_nearest(&nearest, provider->models, provider->model_count, parsed.name);
+    nearest_append(&nearest, provider->models, provider->model_count, parsed.name);
     return error_argument(err, "model", "%s has no model %s; there is %s", parsed.provider,
                           parsed.name, buf_text(&nearest));
 }

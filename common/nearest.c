@@ -1,0 +1,53 @@
+#include "common/nearest.h"
+
+#include <string.h>
+
+#define DISTANCE_LEN_MAX 64
+
+/* Edit distance (Levenshtein), on the first DISTANCE_LEN_MAX bytes. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t a_len = strnlen(a, DISTANCE_LEN_MAX);
+    size_t b_len = strnlen(b, DISTANCE_LEN_MAX);
+    size_t row[DISTANCE_LEN_MAX + 1];
+
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+            diagonal = row[j];
+            row[j] = replaced < other ? replaced : other;
+        }
+    }
+    return row[b_len];
+}
+
+#define NEAREST_MAX 5
+
+void nearest_append(struct buf *out, const char *const *names, size_t count, const char *wanted)
+{
+    size_t chosen[NEAREST_MAX];
+    size_t chosen_count = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = chosen_count;
+
+        while (at > 0 && distance(names[i], wanted) < distance(names[chosen[at - 1]], wanted))
+            at--;
+        if (at == NEAREST_MAX)
+            continue;
+        if (chosen_count < NEAREST_MAX)
+            chosen_count++;
+        for (size_t j = chosen_count - 1; j > at; j--)
+            chosen[j] = chosen[j - 1];
+        chosen[at] = i;
+    }
+    for (size_t i = 0; i < chosen_count; i++)
+        buf_printf(out, "%s%s", i > 0 ? ", " : "", names[chosen[i]]);
+}

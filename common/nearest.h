@@ -1,0 +1,13 @@
+/* nearest.h: for a name that is not known, those that were probably meant. Pure. */
+#ifndef COMMON_NEAREST_H
+#define COMMON_NEAREST_H
+
+#include <stddef.h>
+
+#include "common/buf.h"
+
+/* Appends up to five of NAMES to OUT, the most similar to WANTED first (by edit distance), with
+ * ", " between them. */
+void nearest_append(struct buf *out, const char *const *names, size_t count, const char *wanted);
+
+#endif

@@ -1,0 +1,53 @@
+#include "common/nearest.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "harness/test.h"
+
+static const char *const names[] = { "claude-haiku-4-5", "claude-opus-5",    "claude-sonnet-4-5",
+                                     "claude-sonnet-5",  "gpt-5-mini",       "gpt-5",
+                                     "claude-fable-5",   "claude-sonnet-4-6" };
+
+static const char *nearest_of(struct buf *out, size_t count, const char *wanted)
+{
+    buf_clear(out);
+    nearest_append(out, names, count, wanted);
+    return buf_text(out);
+}
+
+TEST(what_was_probably_meant_comes_first)
+{
+    AUTO_BUF struct buf out;
+
+    buf_init(&out, 4096);
+    CHECK(strncmp(nearest_of(&out, ARRAY_LEN(names), "claude-sonet-4-5"), "claude-sonnet-4-5, ",
+                  19) == 0);
+    CHECK(strncmp(nearest_of(&out, ARRAY_LEN(names), "gpt5"), "gpt-5, gpt-5-mini", 17) == 0);
+    CHECK(strncmp(nearest_of(&out, ARRAY_LEN(names), "opus"), "claude-opus-5", 13) == 0 ||
+          strstr(buf_text(&out), "claude-opus-5") != NULL);
+}
+
+TEST(there_are_five_at_most_and_none_of_none)
+{
+    AUTO_BUF struct buf out;
+    size_t commas = 0;
+
+    buf_init(&out, 4096);
+    for (const char *at = nearest_of(&out, ARRAY_LEN(names), "x"); *at != '\0'; at++)
+        commas += *at == ',';
+    CHECK_EQ(commas, (size_t)4);
+    CHECK_STR(nearest_of(&out, 0, "x"), "");
+    CHECK_STR(nearest_of(&out, 1, ""), "claude-haiku-4-5");
+}
+
+TEST(names_of_any_length_are_compared)
+{
+    AUTO_BUF struct buf out;
+    char wanted[1000];
+
+    buf_init(&out, 4096);
+    memset(wanted, 'g', sizeof(wanted) - 1);
+    wanted[sizeof(wanted) - 1] = '\0';
+    CHECK(nearest_of(&out, ARRAY_LEN(names), wanted)[0] != '\0');
+}
