@@ -87,7 +87,8 @@ test('ext-tasks, legacy: a task is polled to its end', { timeout: 120000 }, () =
         const tool = tools.find(one => one.name === name);
         return tool && { name, inputSchema: tool.inputSchema, execution: tool.execution, taskSupport: tool.execution?.taskSupport };
     } } });
-    const execution = await session.callTool('opencode_run_task', shell('echo from the task'), { preferTask: true });
+    const execution = await session.callTool('opencode_run_task', shell('echo from the task'), { task: { preference: 'require' } });
+    assert.equal(execution.kind, 'task');
     const { outcome } = await execution.settle();
     assert.equal(outcome.status, 'completed', JSON.stringify(outcome));
     await session.close();
