@@ -103,6 +103,7 @@ static int by_size(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
+/* At its highest: what a machine has to have for it. */
 static long resident_kb(pid_t pid)
 {
     char path[64];
@@ -115,7 +116,7 @@ static long resident_kb(pid_t pid)
     if (!file)
         fail(path);
     while (fgets(line, sizeof(line), file))
-        if (strncmp(line, "VmRSS:", 6) == 0)
+        if (strncmp(line, "VmHWM:", 6) == 0)
             kb = strtol(line + 6, NULL, 10);
     fclose(file);
     return kb;
