@@ -26,6 +26,8 @@ struct stream {
     unsigned open_handles;
     int fd;
     struct stream_callbacks callbacks;
+    const struct stream_filter *filter; /* NULL: none */
+    void *filter_data;
     size_t high;
     size_t low;
     bool readable; /* the descriptor can be read at all */
@@ -34,6 +36,7 @@ struct stream {
     bool broken;    /* a write failed; error says how */
     bool was_high;  /* on_drain is owed */
     bool finishing; /* stream_finish was called: reads are thrown away */
+    bool ending;    /* our end is asked for */
     bool shut;      /* our end was sent */
     bool closing;
     struct error error;
@@ -68,6 +71,8 @@ static void on_handle_closed(uv_handle_t *handle)
         return;
     if (stream->done != NULL)
         stream->done(stream->done_data);
+    if (stream->filter != NULL)
+        stream->filter->free(stream->filter_data);
     free(stream);
 }
 
@@ -86,6 +91,23 @@ static void report_end(struct stream *stream, const struct error *err)
     stream->ended = true;
     uv_read_stop(&stream->peer.stream);
     stream->callbacks.on_end(stream->callbacks.data, err);
+}
+
+/* What comes from the socket goes through the filter. */
+static void take_data(struct stream *stream, const char *bytes, size_t len)
+{
+    if (stream->filter != NULL)
+        stream->filter->on_data(stream->filter_data, bytes, len);
+    else
+        stream->callbacks.on_data(stream->callbacks.data, bytes, len);
+}
+
+static void take_end(struct stream *stream, const struct error *err)
+{
+    if (stream->filter != NULL && !stream->ended)
+        stream->filter->on_end(stream->filter_data, err);
+    else
+        report_end(stream, err);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -138,18 +160,18 @@ static void on_read(uv_stream_t *peer, ssize_t count, const uv_buf_t *buf)
         return;
     }
     if (count > 0) {
-        stream->callbacks.on_data(stream->callbacks.data, buf->base, (size_t)count);
+        take_data(stream, buf->base, (size_t)count);
         return;
     }
     if (stream->broken) {
         report_end(stream, &stream->error);
     } else if (count == UV_EOF) {
-        report_end(stream, NULL);
+        take_end(stream, NULL);
     } else {
         stream->broken = true;
         error_set(&err, ERR_SYSTEM, (int)-count, "read from peer");
         stream->error = err;
-        report_end(stream, &stream->error);
+        take_end(stream, &stream->error);
     }
 }
 
@@ -241,6 +263,11 @@ static void on_shutdown(uv_shutdown_t *request, int status)
     if (stream->closing)
         return;
     stream->shut = true;
+    if (!stream->finishing) {
+        if (status != 0)
+            break_write(stream, status);
+        return;
+    }
     /* With the peer's end already seen, or nothing to read, there is nothing to wait for. */
     if (status != 0 || stream->ended || !stream->readable) {
         close_handles(stream);
@@ -250,14 +277,27 @@ static void on_shutdown(uv_shutdown_t *request, int status)
         uv_timer_start(&stream->timer, on_timer, LINGER_MS, 0);
 }
 
+/* False when it can't be sent. */
+static bool ask_end(struct stream *stream)
+{
+    if (stream->ending)
+        return true;
+    stream->ending = true;
+    return uv_shutdown(&stream->shutdown, &stream->peer.stream, on_shutdown) == 0;
+}
+
 /* Sends our end and keeps reading until the peer's: closing with unread bytes in the socket would
  * send a reset that may destroy what the peer has not read yet. The timer bounds it. */
 static void finish_when_written(struct stream *stream)
 {
-    if (stream->broken || uv_shutdown(&stream->shutdown, &stream->peer.stream, on_shutdown) != 0) {
+    bool sent = stream->shut; /* by stream_end, and long ago */
+
+    if (stream->broken || !ask_end(stream) || (sent && (stream->ended || !stream->readable))) {
         close_handles(stream);
         return;
     }
+    if (sent)
+        uv_timer_start(&stream->timer, on_timer, LINGER_MS, 0);
     if (stream->readable && !stream->ended && stream->paused &&
         uv_read_start(&stream->peer.stream, on_alloc, on_read) != 0)
         stream->ended = true;
@@ -269,10 +309,22 @@ void stream_finish(struct stream *stream, uint64_t timeout_ms, void (*done)(void
         return;
     stream->done = done;
     stream->done_data = data;
+    if (stream->filter != NULL && !stream->ending)
+        stream->filter->end(stream->filter_data);
     stream->finishing = true;
     uv_timer_start(&stream->timer, on_timer, timeout_ms, 0);
     /* uv_shutdown waits for the queue by itself. */
     finish_when_written(stream);
+}
+
+void stream_end(struct stream *stream)
+{
+    if (stream->closing || stream->finishing || stream->ending || stream->broken)
+        return;
+    if (stream->filter != NULL)
+        stream->filter->end(stream->filter_data);
+    if (!ask_end(stream))
+        break_write(stream, UV_ENOTCONN);
 }
 
 static void on_written(uv_write_t *request, int status)
@@ -320,15 +372,12 @@ static int queue_rest(struct stream *stream, const uv_buf_t *pieces, unsigned co
     return status;
 }
 
-bool stream_writev(struct stream *stream, const uv_buf_t *pieces, unsigned count)
+static bool write_raw(struct stream *stream, const uv_buf_t *pieces, unsigned count)
 {
     size_t total = 0;
     size_t sent = 0;
     int status;
 
-    BUG_ON(count > WRITEV_MAX);
-    if (stream->broken || stream->closing || stream->finishing)
-        return false;
     for (unsigned i = 0; i < count; i++)
         total += pieces[i].len;
     if (total == 0)
@@ -351,6 +400,29 @@ bool stream_writev(struct stream *stream, const uv_buf_t *pieces, unsigned count
     if (stream_over_high(stream))
         stream->was_high = true;
     return true;
+}
+
+static bool is_writable(const struct stream *stream)
+{
+    return !stream->broken && !stream->closing && !stream->finishing && !stream->ending;
+}
+
+bool stream_writev(struct stream *stream, const uv_buf_t *pieces, unsigned count)
+{
+    BUG_ON(count > WRITEV_MAX);
+    if (!is_writable(stream))
+        return false;
+    if (stream->filter != NULL)
+        return stream->filter->write(stream->filter_data, pieces, count);
+    return write_raw(stream, pieces, count);
+}
+
+bool stream_write_raw(struct stream *stream, const void *data, size_t len)
+{
+    /* libuv takes a plain char pointer but only reads through it. */
+    uv_buf_t piece = { .base = (char *)(uintptr_t)data, .len = len };
+
+    return is_writable(stream) && write_raw(stream, &piece, 1);
 }
 
 bool stream_write(struct stream *stream, const void *data, size_t len)
@@ -397,4 +469,28 @@ void stream_resume(struct stream *stream)
 int stream_fd(const struct stream *stream)
 {
     return stream->fd;
+}
+
+bool stream_is_closing(const struct stream *stream)
+{
+    return stream->closing || stream->finishing;
+}
+
+void stream_set_filter(struct stream *stream, const struct stream_filter *filter, void *data)
+{
+    BUG_ON(stream->filter != NULL);
+    stream->filter = filter;
+    stream->filter_data = data;
+}
+
+void stream_deliver(struct stream *stream, const char *bytes, size_t len)
+{
+    if (!stream->closing && !stream->finishing && !stream->ended)
+        stream->callbacks.on_data(stream->callbacks.data, bytes, len);
+}
+
+void stream_deliver_end(struct stream *stream, const struct error *err)
+{
+    if (!stream->finishing)
+        report_end(stream, err);
 }

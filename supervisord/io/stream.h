@@ -37,6 +37,9 @@ void stream_finish(struct stream *stream, uint64_t timeout_ms, void (*done)(void
 /* Closes so that the peer sees a reset rather than an orderly end (SO_LINGER 0). */
 void stream_reset(struct stream *stream, void (*done)(void *data), void *data);
 
+/* Sends our end behind what is queued; what the peer sends is still read. */
+void stream_end(struct stream *stream);
+
 /* Writes at once what the socket takes and queues a copy of the rest. False once the connection is
  * broken (on_end follows or has been called). */
 bool stream_write(struct stream *stream, const void *data, size_t len);
@@ -51,5 +54,25 @@ bool stream_over_high(const struct stream *stream);
 void stream_pause(struct stream *stream);
 void stream_resume(struct stream *stream);
 int stream_fd(const struct stream *stream);
+bool stream_is_closing(const struct stream *stream);
+
+/* What stands between the socket and the callbacks, such as TLS. It is freed with the stream. */
+struct stream_filter {
+    /* The socket's bytes and end come here. */
+    void (*on_data)(void *data, const char *bytes, size_t len);
+    void (*on_end)(void *data, const struct error *err);
+    /* For stream_write and stream_writev. */
+    bool (*write)(void *data, const uv_buf_t *pieces, unsigned count);
+    /* Our end is sent right after. */
+    void (*end)(void *data);
+    void (*free)(void *data);
+};
+/* FILTER is borrowed for good, DATA is taken. One at most. */
+void stream_set_filter(struct stream *stream, const struct stream_filter *filter, void *data);
+/* From a filter to the socket, and to the callbacks. These may close the stream, so that the filter
+ * looks at stream_is_closing after them; its own memory stays until the loop's next turn. */
+bool stream_write_raw(struct stream *stream, const void *data, size_t len);
+void stream_deliver(struct stream *stream, const char *bytes, size_t len);
+void stream_deliver_end(struct stream *stream, const struct error *err);
 
 #endif
