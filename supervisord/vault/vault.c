@@ -210,6 +210,43 @@ int vault_put(struct vault *vault, const char *name, const void *value, size_t l
     return 0;
 }
 
+/* The program's own ---------------------------------------------------------------------------- */
+
+int vault_own_put(struct vault *vault, const char *name, const void *value, size_t len,
+                  struct error *err)
+{
+    AUTO_BUF struct buf sealed = BUF_INIT(SEAL_MAX);
+    AUTO_FREE
+    char *path = mem_printf("%s.%s", vault->directory, name);
+
+    seal(vault->key, name, clock_wall_ms(vault->clock), value, len, &sealed);
+    if (sealed.failed)
+        return error_set(err, ERR_LIMIT, 0, "%s: no memory", path);
+    return fd_replace_file(path, sealed.data, sealed.len, 0600, err);
+}
+
+struct secret *vault_own_get(struct vault *vault, const char *name, struct error *err)
+{
+    AUTO_FREE
+    char *path = mem_printf("%s.%s", vault->directory, name);
+    AUTO_FREE
+    char *data = NULL;
+    struct secret *secret;
+    size_t len;
+
+    if (fd_read_file(path, SEAL_MAX, &data, &len, err) < 0) {
+        if (err->sys == ENOENT)
+            err->code = ERR_NOT_FOUND;
+        return NULL;
+    }
+    secret = unseal(vault->key, name, data, len, err);
+    if (secret == NULL)
+        error_wrap(err, "%s", path);
+    return secret;
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
 static int remove_file(struct vault *vault, const char *path, struct error *err)
 {
     AUTO_CLOSE

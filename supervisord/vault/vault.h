@@ -43,6 +43,13 @@ void vault_take_environment(struct vault *vault, const char *name);
 struct secret *vault_get(struct vault *vault, const char *name, struct error *err);
 bool vault_has(struct vault *vault, const char *name);
 
+/* What this program itself must keep and no user names or sees, sealed in the same way in the file
+ * state/vault.NAME; lower-case letters. vault_own_get: NULL with ERR_NOT_FOUND when there is none.
+ */
+int vault_own_put(struct vault *vault, const char *name, const void *value, size_t len,
+                  struct error *err);
+struct secret *vault_own_get(struct vault *vault, const char *name, struct error *err);
+
 struct vault_entry {
     const char *name;
     const char *source; /* "stored" or "environment" */
