@@ -11,6 +11,7 @@
 
 #include "common/buf.h"
 #include "common/error.h"
+#include "io/tls.h"
 
 #define HTTP_HEAD_MAX (64u << 10)
 #define HTTP_HEADERS_MAX 128
@@ -111,7 +112,7 @@ struct http_conn_callbacks {
     void (*on_body_end)(void *data, struct http_conn *conn);
     /* The peer broke the rules: the connection answers (STATUS, reason) and closes by itself; this
      * is for the audit only. When it happened in the body of a request, on_abort follows for that
-     * request. May be NULL. */
+     * request. STATUS 0: it was cut, since TLS failed. May be NULL. */
     void (*on_refused)(void *data, struct http_conn *conn, int status, const char *reason);
     /* The response's queue fell below the low mark. */
     void (*on_drain)(void *data, struct http_conn *conn);
@@ -163,6 +164,17 @@ void http_conn_begin(struct http_conn *conn, int status, const char *reason,
  * or the peer is gone. */
 bool http_conn_send(struct http_conn *conn, const void *data, size_t len);
 void http_conn_end(struct http_conn *conn);
+
+/* Answers a CONNECT (200) or an upgrade (101) and makes the rest of the connection bytes: on_body
+ * gets what the peer sends and on_body_end its end, http_conn_send sends, and http_conn_end sends
+ * our end while the other direction goes on. With both ends the connection is over. Bytes that came
+ * early are kept. HEADERS may be NULL. */
+void http_conn_begin_tunnel(struct http_conn *conn, int status, const struct http_headers *headers);
+/* Answers a CONNECT with 200 and serves requests inside of TLS from there on; on_request comes for
+ * each. -1 when the peer sent something before it was answered, or TLS can't start; then the
+ * request waits for another answer. */
+int http_conn_begin_tls(struct http_conn *conn, struct tls_context *context, const char *name,
+                        const struct tls_identity *identity, struct error *err);
 bool http_conn_over_high(const struct http_conn *conn);
 size_t http_conn_queued(const struct http_conn *conn);
 

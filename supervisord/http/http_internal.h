@@ -71,6 +71,8 @@ struct http_response {
 };
 void http_response_head(struct buf *out, const struct http_response *response,
                         int64_t unix_seconds);
+/* The head that ends HTTP on a connection: 200 for CONNECT, 101. No framing of ours. */
+void http_response_switch(struct buf *out, int status, const struct http_headers *headers);
 /* 1xx, 204, 304 never have a body (RFC 9110 6.4.1). */
 bool http_status_has_body(int status);
 const char *http_status_reason(int status);

@@ -91,6 +91,23 @@ static bool is_ours(const char *name)
     return false;
 }
 
+static void append_header(struct buf *out, const struct http_header *header)
+{
+    buf_append_str(out, header->name);
+    buf_append_str(out, ": ");
+    buf_append_str(out, header->value);
+    buf_append_str(out, "\r\n");
+}
+
+void http_response_switch(struct buf *out, int status, const struct http_headers *headers)
+{
+    buf_printf(out, "HTTP/1.1 %d %s\r\n", status,
+               status == 101 ? "Switching Protocols" : "Connection established");
+    for (size_t i = 0; headers != NULL && i < headers->count; i++)
+        append_header(out, &headers->items[i]);
+    buf_append_str(out, "\r\n");
+}
+
 void http_response_head(struct buf *out, const struct http_response *response, int64_t unix_seconds)
 {
     const char *reason = response->reason;
@@ -102,10 +119,7 @@ void http_response_head(struct buf *out, const struct http_response *response, i
     for (size_t i = 0; headers != NULL && i < headers->count; i++) {
         if (is_ours(headers->items[i].name))
             continue;
-        buf_append_str(out, headers->items[i].name);
-        buf_append_str(out, ": ");
-        buf_append_str(out, headers->items[i].value);
-        buf_append_str(out, "\r\n");
+        append_header(out, &headers->items[i]);
     }
     if (headers == NULL || http_headers_get(headers, "date") == NULL)
         append_date(out, unix_seconds);

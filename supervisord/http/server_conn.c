@@ -6,6 +6,7 @@
 
 #include "common/json_write.h"
 #include "common/mem.h"
+#include "common/str.h"
 #include "io/stream.h"
 
 #define DEFAULT_HEAD_TIMEOUT_MS 30000
@@ -19,6 +20,7 @@ enum conn_state {
     CONN_HEAD,   /* between requests or inside a head */
     CONN_BODY,   /* a request is under way, its body isn't all there */
     CONN_ANSWER, /* the request is all there, its response isn't finished */
+    CONN_TUNNEL, /* bytes both ways until both have ended */
 };
 
 struct http_conn {
@@ -38,6 +40,9 @@ struct http_conn {
     bool request_open; /* on_request was called, the response isn't finished */
     bool body_paused;
     bool closing;
+    bool peer_ended; /* of a tunnel: there will be no more of its bytes */
+    bool in_ended;   /* of a tunnel: the peer's end was told */
+    bool out_ended;  /* of a tunnel: ours was sent */
 
     struct buf
         pending_head; /* of a streamed response; leaves with the first bytes or in the next turn */
@@ -279,6 +284,19 @@ bool http_conn_send(struct http_conn *conn, const void *data, size_t len)
     return ok && !stream_over_high(conn->stream);
 }
 
+/* Our side of it. */
+static void end_tunnel(struct http_conn *conn)
+{
+    if (conn->out_ended)
+        return;
+    write_pieces(conn, NULL, 0);
+    conn->out_ended = true;
+    if (conn->in_ended)
+        close_conn(conn, CLOSE_WRITTEN);
+    else
+        stream_end(conn->stream);
+}
+
 void http_conn_end(struct http_conn *conn)
 {
     uv_buf_t last = piece("0\r\n\r\n", 5);
@@ -286,6 +304,10 @@ void http_conn_end(struct http_conn *conn)
     if (conn->closing || !conn->request_open)
         return;
     BUG_ON(!conn->begun);
+    if (conn->state == CONN_TUNNEL) {
+        end_tunnel(conn);
+        return;
+    }
     if (!conn->chunked && !conn->head_only && conn->left > 0) {
         http_conn_reset(conn); /* fewer bytes than the head promised */
         return;
@@ -302,6 +324,40 @@ bool http_conn_over_high(const struct http_conn *conn)
 size_t http_conn_queued(const struct http_conn *conn)
 {
     return conn->closing ? 0 : stream_queued(conn->stream);
+}
+
+void http_conn_begin_tunnel(struct http_conn *conn, int status, const struct http_headers *headers)
+{
+    if (conn->closing || !conn->request_open)
+        return;
+    BUG_ON(conn->begun || conn->state != CONN_ANSWER);
+    conn->begun = true;
+    conn->head_only = conn->chunked = false;
+    conn->left = -1;
+    conn->state = CONN_TUNNEL;
+    buf_clear(&conn->pending_head);
+    http_response_switch(&conn->pending_head, status, headers);
+    do_later(conn);
+}
+
+int http_conn_begin_tls(struct http_conn *conn, struct tls_context *context, const char *name,
+                        const struct tls_identity *identity, struct error *err)
+{
+    static const char head[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+    if (conn->closing || !conn->request_open)
+        return error_set(err, ERR_CANCELLED, 0, "the client is gone");
+    if (conn->in.len > 0)
+        return error_argument(err, "early_data", "bytes came before the tunnel was there");
+    stream_write(conn->stream, head, sizeof(head) - 1);
+    if (tls_accept(conn->stream, context, name, identity, err) < 0) {
+        http_conn_reset(conn);
+        return 0; /* it was answered */
+    }
+    finish_exchange(conn);
+    /* The handshake and the head of the first request together. */
+    arm_timer(conn, conn->options.head_timeout_ms);
+    return 0;
 }
 
 void http_conn_continue(struct http_conn *conn)
@@ -468,11 +524,34 @@ static bool run_body(struct http_conn *conn)
     return true;
 }
 
+/* What came while the tunnel was being made, or while it was paused. */
+static bool run_tunnel(struct http_conn *conn)
+{
+    if (conn->body_paused || conn->closing)
+        return false;
+    if (conn->in.len > 0) {
+        AUTO_BUF struct buf bytes = conn->in;
+
+        buf_init(&conn->in, INPUT_MAX);
+        conn->callbacks.on_body(conn->callbacks.data, conn, bytes.data, bytes.len);
+        return !conn->closing;
+    }
+    if (conn->peer_ended && !conn->in_ended) {
+        conn->in_ended = true;
+        conn->callbacks.on_body_end(conn->callbacks.data, conn);
+        if (!conn->closing && conn->out_ended)
+            close_conn(conn, CLOSE_WRITTEN);
+    }
+    return false;
+}
+
 static void update_reading(struct http_conn *conn)
 {
+    bool takes_body = conn->state == CONN_BODY || conn->state == CONN_TUNNEL;
+
     if (conn->closing)
         return;
-    if (conn->in.len > BACKLOG_MAX || (conn->state == CONN_BODY && conn->body_paused))
+    if (conn->in.len > BACKLOG_MAX || (takes_body && conn->body_paused))
         stream_pause(conn->stream);
     else
         stream_resume(conn->stream);
@@ -493,6 +572,9 @@ static void run(struct http_conn *conn)
             break;
         case CONN_ANSWER:
             more = false;
+            break;
+        case CONN_TUNNEL:
+            more = run_tunnel(conn);
             break;
         }
     }
@@ -527,6 +609,10 @@ static void on_data(void *data, const char *bytes, size_t len)
         if (!going)
             return;
     }
+    if (conn->state == CONN_TUNNEL && conn->in.len == 0 && !conn->body_paused) {
+        conn->callbacks.on_body(conn->callbacks.data, conn, bytes, len);
+        return;
+    }
     buf_append(&conn->in, bytes + used, len - used);
     BUG_ON(conn->in.failed);
     run(conn);
@@ -536,9 +622,18 @@ static void on_end(void *data, const struct error *err)
 {
     struct http_conn *conn = data;
 
-    (void)err;
-    if (!conn->closing)
-        abort_conn(conn);
+    if (conn->closing)
+        return;
+    if (conn->state == CONN_TUNNEL && err == NULL) {
+        conn->peer_ended = true;
+        run(conn);
+        return;
+    }
+    /* Only TLS says which rule was broken. Afterwards it is a client that went away. */
+    if (err != NULL && err->argument[0] != '\0' && !conn->request_open &&
+        conn->callbacks.on_refused != NULL && !str_equal(err->argument, "tls_cut"))
+        conn->callbacks.on_refused(conn->callbacks.data, conn, 0, err->argument);
+    abort_conn(conn);
 }
 
 static void on_drain(void *data)
@@ -551,7 +646,7 @@ static void on_drain(void *data)
 
 void http_conn_pause_body(struct http_conn *conn)
 {
-    if (conn->closing || conn->state != CONN_BODY)
+    if (conn->closing || (conn->state != CONN_BODY && conn->state != CONN_TUNNEL))
         return;
     conn->body_paused = true;
     uv_timer_stop(&conn->timer);
@@ -563,11 +658,12 @@ void http_conn_resume_body(struct http_conn *conn)
     if (conn->closing || !conn->body_paused)
         return;
     conn->body_paused = false;
-    if (conn->state != CONN_BODY)
+    if (conn->state != CONN_BODY && conn->state != CONN_TUNNEL)
         return;
-    arm_timer(conn, conn->options.idle_timeout_ms);
+    if (conn->state == CONN_BODY)
+        arm_timer(conn, conn->options.idle_timeout_ms);
     update_reading(conn);
-    if (conn->in.len > 0)
+    if (conn->in.len > 0 || conn->peer_ended)
         do_later(conn);
 }
 
