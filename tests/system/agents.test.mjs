@@ -96,7 +96,8 @@ for (const agent of agents) {
         const asked = lab.upstream.requests.filter(request => request.body.includes(agent.task));
         assert.ok(asked.every(request => request.headers[agent.key].endsWith(lab.secret)));
 
-        const second = await mcp.tool('opencode_run_task', { task: `${agent.again} please`, sessionId: first.sessionId, agent: agent.name });
+        // The session's agent, whatever the default is.
+        const second = await mcp.tool('opencode_run_task', { task: `${agent.again} please`, sessionId: first.sessionId });
         const next = await mcp.result(second.runId);
         assert.equal(next.status, 'completed', JSON.stringify(next));
         assert.equal(next.result.output, 'Going on in the same conversation.');

@@ -8,6 +8,7 @@
 
 #define LINES_PER_SECOND 50
 #define RAW_LINE_MAX 4096
+#define QUEUE_MAX (4u << 20) /* of what the agent has not read: a task is less */
 
 /* Lines that are for people -------------------------------------------------------------------- */
 
@@ -98,7 +99,7 @@ static void on_message(void *data, const struct acp_message *message)
     struct acp *acp = data;
     bool answer = message->kind == ACP_RESULT || message->kind == ACP_ERROR;
 
-    if (acp->closing)
+    if (acp->closing || acp->phase == ACP_DEAD)
         return;
     if (answer && message->number > 0 && message->number < ACP_CALL_PROMPTS)
         acp_open_answer(acp, message);
@@ -140,10 +141,23 @@ static void on_input_end(void *data, const struct error *err)
     (void)err; /* the process's end tells more */
 }
 
+/* An agent may ask without end and read none of our answers. */
+static void give_up(struct acp *acp)
+{
+    if (acp->exit_text[0] != '\0')
+        return;
+    str_copy(acp->exit_text, sizeof(acp->exit_text), "does not read its input");
+    uv_timer_start(&acp->drain_timer, on_drained, 0, 0);
+}
+
 void acp_send(struct acp *acp, const struct buf *line)
 {
     if (acp->input == NULL || line->failed)
         return;
+    if (stream_queued(acp->input) > QUEUE_MAX) {
+        give_up(acp);
+        return;
+    }
     if (acp->resync)
         stream_write(acp->input, "\n", 1);
     acp->resync = false;

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_AGENT_ACP_RIG_H
 #define TESTS_UNIT_AGENT_ACP_RIG_H
 
+#include <signal.h>
 #include <unistd.h>
 
 #include "agent/acp/acp.h"
@@ -43,6 +44,7 @@ struct rig {
     const char *answer; /* to each permission request */
     bool abort_when_taken;
     bool unrecorded;
+    bool deaf;               /* it reads no more once it has its prompt */
     const char *first_bytes; /* that an attached process says at once */
     char command[256];
     struct buf log;
@@ -65,6 +67,8 @@ static inline void rig_on_line(struct rig *rig)
     }
     CHECK_HAS(buf_text(&rig->line), step->expect);
     rig->at++;
+    if (rig->deaf && strstr(step->expect, "session/prompt") != NULL)
+        stream_pause(rig->from_driver);
     if (step->reply != NULL)
         stream_write(rig->to_driver, step->reply, strlen(step->reply));
     if (step->exit != 0) {
@@ -306,6 +310,7 @@ static inline void rig_init(struct rig *rig, const struct rig_step *steps)
                                            .conversation = "",
                                            .title = "",
                                            .profile = &rig->profile };
+    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
     buf_init(&rig->log, 100000);
     buf_init(&rig->line, 100000);
     CHECK_EQ(uv_loop_init(&rig->loop), 0);

@@ -317,6 +317,23 @@ TEST(a_request_for_what_we_do_not_have_is_refused)
     expect(&rig, NULL, "ready\nsending 100 in s-1\ntaken\ntext So\ndone stop  [So]");
 }
 
+TEST(an_agent_that_asks_without_end_and_reads_no_answer_is_given_up)
+{
+    AUTO_BUF struct buf flood = BUF_INIT(8u << 20);
+
+    for (size_t i = 0; i < 120000; i++)
+        buf_append_str(&flood, "{\"id\":1,\"method\":\"x\"}\n");
+    const struct rig_step steps[] = {
+        GREETING, OPENED, { PROMPT, buf_text(&flood), 0 }, { NULL, NULL, 0 }
+    };
+    struct rig rig;
+
+    rig_init(&rig, steps);
+    rig.deaf = true;
+    expect(&rig, NULL,
+           "ready\nsending 100 in s-1\nfailed  agent_crashed [] tester does not read its input: ");
+}
+
 /* Stopping ------------------------------------------------------------------------------------- */
 
 TEST(an_abort_is_asked_for_and_answered)

@@ -80,38 +80,41 @@ static void feed(struct reader *reader, const char *const *updates, size_t count
 TEST(a_turn_is_told_in_whole_pieces_however_it_is_cut)
 {
     static const char *const updates[] = {
-        "{\"sessionUpdate\":\"agent_thought_chunk\",\"content\":{\"type\":\"text\",\"text\":\"Hm\"}"
-        "}",
-        "{\"sessionUpdate\":\"agent_thought_chunk\",\"content\":{\"type\":\"text\",\"text\":\"m.\"}"
-        "}",
+        ("{\"sessionUpdate\":\"agent_thought_chunk\",\"content\":{\"type\":\"text\",\"text\":"
+         "\"Hm\"}"
+         "}"),
+        ("{\"sessionUpdate\":\"agent_thought_chunk\",\"content\":{\"type\":\"text\",\"text\":\"m."
+         "\"}"
+         "}"),
         "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"\"}}",
-        "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"I "
-        "run "
-        "\"}}",
-        "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"it."
-        "\"}}",
+        ("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"I "
+         "run "
+         "\"}}"),
+        ("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"it."
+         "\"}}"),
         /* Claude's: the title comes second. */
-        "{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c1\",\"title\":\"Terminal\",\"kind\":"
-        "\"execute\",\"status\":\"pending\",\"rawInput\":{}}",
-        "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c1\",\"title\":\"make "
-        "check\",\"kind\":\"execute\",\"rawInput\":{\"command\":\"make check\"}}",
-        "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c1\",\"status\":\"failed\","
-        "\"rawOutput\":\"Exit code 1\"}",
+        ("{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c1\",\"title\":\"Terminal\",\"kind\":"
+         "\"execute\",\"status\":\"pending\",\"rawInput\":{}}"),
+        ("{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c1\",\"title\":\"make "
+         "check\",\"kind\":\"execute\",\"rawInput\":{\"command\":\"make check\"}}"),
+        ("{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c1\",\"status\":\"failed\","
+         "\"rawOutput\":\"Exit code 1\"}"),
         /* Codex's: the output is an object. */
-        "{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c2\",\"title\":\"ls\\nls b\",\"kind\":"
-        "\"execute\",\"status\":\"in_progress\"}",
-        "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c2\",\"status\":\"completed\","
-        "\"rawOutput\":{\"exit_code\":0,\"formatted_output\":\"a b\"}}",
+        ("{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c2\",\"title\":\"ls\\nls b\",\"kind\":"
+         "\"execute\",\"status\":\"in_progress\"}"),
+        ("{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c2\",\"status\":\"completed\","
+         "\"rawOutput\":{\"exit_code\":0,\"formatted_output\":\"a b\"}}"),
         /* Gemini's: only an end. */
-        "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c3\",\"status\":\"completed\","
-        "\"title\":\"a.c\",\"kind\":\"edit\",\"content\":[{\"type\":\"diff\",\"path\":\"a.c\","
-        "\"oldText\":\"x\",\"newText\":\"y\"}]}",
-        "{\"sessionUpdate\":\"plan\",\"entries\":[{\"content\":\"look\",\"status\":\"completed\","
-        "\"priority\":\"high\"},{\"content\":\"mend\",\"status\":\"pending\"}]}",
+        ("{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c3\",\"status\":\"completed\","
+         "\"title\":\"a.c\",\"kind\":\"edit\",\"content\":[{\"type\":\"diff\",\"path\":\"a.c\","
+         "\"oldText\":\"x\",\"newText\":\"y\"}]}"),
+        ("{\"sessionUpdate\":\"plan\",\"entries\":[{\"content\":\"look\",\"status\":\"completed\","
+         "\"priority\":\"high\"},{\"content\":\"mend\",\"status\":\"pending\"}]}"),
         "{\"sessionUpdate\":\"session_info_update\",\"title\":\"A title\"}",
         "{\"sessionUpdate\":\"available_commands_update\",\"availableCommands\":[]}",
-        "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"Done."
-        "\"}}",
+        ("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":"
+         "\"Done."
+         "\"}}"),
     };
     static const char log[] =
         "reasoning Hmm.\n"
@@ -148,14 +151,14 @@ TEST(a_turn_is_told_in_whole_pieces_however_it_is_cut)
 TEST(a_new_message_id_ends_the_message_before)
 {
     static const char *const updates[] = {
-        "{\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"m1\",\"content\":{\"text\":"
-        "\"One"
-        "\"}}",
-        "{\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"m1\",\"content\":{\"text\":\"."
-        "\"}"
-        "}",
-        "{\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"m2\",\"content\":{\"text\":"
-        "\"Two.\"}}",
+        ("{\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"m1\",\"content\":{\"text\":"
+         "\"One"
+         "\"}}"),
+        ("{\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"m1\",\"content\":{\"text\":\"."
+         "\"}"
+         "}"),
+        ("{\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"m2\",\"content\":{\"text\":"
+         "\"Two.\"}}"),
     };
     struct reader reader;
 
@@ -171,8 +174,8 @@ TEST(what_is_told_outside_a_prompt_is_history)
 {
     static const char *const updates[] = {
         "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"text\":\"Old.\"}}",
-        "{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c1\",\"title\":\"old\",\"status\":"
-        "\"completed\"}",
+        ("{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c1\",\"title\":\"old\",\"status\":"
+         "\"completed\"}"),
     };
     struct reader reader;
 
