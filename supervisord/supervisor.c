@@ -6,12 +6,12 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "agent/agent.h"
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "agent/agent.h"
 #include "control/control.h"
 #include "proxy/proxy.h"
 #include "run/run.h"

@@ -75,7 +75,7 @@ const environments = lab => sandboxedProcessesOf(lab.id).map(({ pid }) => {
 }).join('\n');
 
 for (const agent of agents) {
-    test(`${agent.name} does the sample task, and goes on with it later`, { timeout: 120000 }, () => withAgents({}, async lab => {
+    test(`${agent.name} does the sample task, and goes on with it later`, { timeout: 300000 }, () => withAgents({}, async lab => {
         const mcp = await lab.connect();
         const repository = await sample(lab);
         const first = await mcp.tool('opencode_run_task', { task: `${agent.task} please`, repository, agent: agent.name });
@@ -111,7 +111,7 @@ const held = (lab, runId) => waitFor('the agent holds',
     async () => (await lab.exec(runId, ['test', '-e', 'held.txt'])).code === 0, 60000, 100);
 const claude = lab => ({ repository: lab.path('repositories/sample'), agent: 'claude-code' });
 
-test('a run outlives the supervisor: its agent goes on, and is not given the task again', { timeout: 120000 }, () => withAgents({}, async lab => {
+test('a run outlives the supervisor: its agent goes on, and is not given the task again', { timeout: 300000 }, () => withAgents({}, async lab => {
     await lab.repository('sample');
     const before = await lab.connect();
     const { runId, sessionId } = await before.tool('opencode_run_task', { task: 'AGENT-HOLD-CLAUDE please', ...claude(lab) });
@@ -133,7 +133,7 @@ test('a run outlives the supervisor: its agent goes on, and is not given the tas
     assert.ok(lab.upstream.requests.at(-1).body.includes('AGENT-HOLD-CLAUDE'));
 }));
 
-test('a run is cancelled: the agent stops, its work is kept', { timeout: 120000 }, () => withAgents({}, async lab => {
+test('a run is cancelled: the agent stops, its work is kept', { timeout: 300000 }, () => withAgents({}, async lab => {
     await lab.repository('sample');
     const mcp = await lab.connect();
     const { runId } = await mcp.tool('opencode_run_task', { task: 'AGENT-HOLD-CLAUDE please', ...claude(lab) });
@@ -144,7 +144,7 @@ test('a run is cancelled: the agent stops, its work is kept', { timeout: 120000 
     assert.match((await lab.ctlJson(['diff', runId])).diff, /held\.txt/);
 }));
 
-test('where the configuration says so, a person is asked for permission', { timeout: 120000 }, () =>
+test('where the configuration says so, a person is asked for permission', { timeout: 300000 }, () =>
     withAgents({ agents: { 'claude-code': { permissions: 'ask' } } }, async lab => {
         await lab.repository('sample');
         const mcp = await lab.connect();
@@ -166,7 +166,7 @@ test('where the configuration says so, a person is asked for permission', { time
         assert.match(asked[0], /^execute: sh tests\/run\.sh/);
     }));
 
-test('a run that can not begin says what is missing', { timeout: 120000 }, () =>
+test('a run that can not begin says what is missing', { timeout: 300000 }, () =>
     withAgents({ agents: { nowhere: { program: 'no-such-agent', install: 'npm install -g no-such-agent' } } }, async lab => {
         const mcp = await lab.connect();
         const { runId } = await mcp.tool('opencode_run_task', { task: 'AGENT-CLAUDE please', agent: 'nowhere' });
@@ -180,7 +180,7 @@ test('a run that can not begin says what is missing', { timeout: 120000 }, () =>
         assert.match(wrong.content[0].text, /model.*works with openai/s);
     }));
 
-test('the model of a run is passed on, and a default that the agent can not use is replaced', { timeout: 120000 }, () =>
+test('the model of a run is passed on, and a default that the agent can not use is replaced', { timeout: 300000 }, () =>
     withAgents({ defaults: { agent: 'codex' } }, async lab => {
         const mcp = await lab.connect();
         for (const [model, sent] of [[undefined, 'gpt-5.4'], ['openai/gpt-5-mini', 'gpt-5-mini']]) {
@@ -190,7 +190,7 @@ test('the model of a run is passed on, and a default that the agent can not use 
         }
     }));
 
-test('what a run waited for when its supervisor died can not be answered: it says so, and the session goes on', { timeout: 120000 }, () =>
+test('what a run waited for when its supervisor died can not be answered: it says so, and the session goes on', { timeout: 300000 }, () =>
     withAgents({ agents: { 'claude-code': { permissions: 'ask' } } }, async lab => {
         await lab.repository('sample');
         const before = await lab.connect();
