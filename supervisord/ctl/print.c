@@ -276,13 +276,21 @@ void print_result(struct buf *out, const struct json_value *run)
     }
 }
 
-static void print_request(struct buf *out, const struct json_value *run)
+static void print_request(struct buf *out, const struct json_value *run, uint64_t now_ms)
 {
     const struct json_value *request = json_get(run, "request");
+    uint64_t until = number_of(request, "answerBy");
+    AUTO_BUF struct buf asked = BUF_INIT(100);
 
     if (json_kind(request) != JSON_KIND_OBJECT)
         return;
     field(out, "asks", text_of(request, "text"));
+    append_age(&asked, number_of(request, "askedAt"), now_ms);
+    if (until > now_ms) {
+        buf_append_str(&asked, ", waits for another ");
+        print_duration(&asked, until - now_ms);
+    }
+    field(out, "asked", buf_text(&asked));
     buf_printf(out, "%-12ssandboxctl answer ", "answer");
     print_line(out, text_of(run, "runId"), 100);
     buf_append_char(out, ' ');
@@ -340,7 +348,7 @@ void print_run(struct buf *out, const struct json_value *run, uint64_t now_ms)
     field(out, "branch", text_of(run, "branch"));
     field(out, "model", text_of(run, "model"));
     field(out, "web", text_of(run, "webUiUrl"));
-    print_request(out, run);
+    print_request(out, run, now_ms);
     if (is_over(run))
         print_result(out, run);
     else
@@ -361,15 +369,22 @@ void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms)
          run = json_next(run)) {
         AUTO_BUF struct buf age = BUF_INIT(100);
         AUTO_BUF struct buf took = BUF_INIT(100);
+        AUTO_BUF struct buf status = BUF_INIT(200);
+        uint64_t waits = number_of(run, "waitingSince");
         uint64_t started = number_of(run, "startedAt");
         uint64_t end = number_of(run, "completedAt") != 0 ? number_of(run, "completedAt") : now_ms;
         const char *title =
             text_of(run, "title")[0] != '\0' ? text_of(run, "title") : text_of(run, "task");
 
         append_age(&age, number_of(run, "createdAt"), now_ms);
+        buf_append_str(&status, text_of(run, "status"));
+        if (waits != 0 && now_ms > waits) {
+            buf_append_char(&status, ' ');
+            print_duration(&status, now_ms - waits);
+        }
         if (started != 0 && end >= started)
             print_duration(&took, end - started);
-        const char *cells[] = { text_of(run, "runId"), text_of(run, "status"), buf_text(&age),
+        const char *cells[] = { text_of(run, "runId"), buf_text(&status), buf_text(&age),
                                 buf_text(&took), title };
         table_add(&table, cells);
     }

@@ -101,13 +101,26 @@ TEST(a_waiting_run_shows_how_to_answer)
     const struct json_value *run =
         start("{\"runId\":\"run_1\",\"status\":\"waiting\",\"phase\":\"work\",\"createdAt\":1,"
               "\"request\":{"
-              "\"requestId\":\"per_1\",\"kind\":\"permission\",\"text\":\"may I\"},\"steps\":["
+              "\"requestId\":\"per_1\",\"kind\":\"permission\",\"text\":\"may I\","
+              "\"askedAt\":58000,\"answerBy\":71000},\"steps\":["
               "{\"number\":1,\"time\":0,\"kind\":\"text\",\"text\":\"hello\"}]}");
 
     print_run(&out, run, 61000);
     CHECK_HAS(buf_text(&out), "asks        may I\n");
+    CHECK_HAS(buf_text(&out), "asked       3 s ago, waits for another 10 s\n");
     CHECK_HAS(buf_text(&out), "sandboxctl answer run_1 per_1 ANSWER\n");
     CHECK_HAS(buf_text(&out), "hello\n");
+}
+
+TEST(a_list_shows_how_long_a_run_waits)
+{
+    print_runs(&out,
+               start("{\"runs\":[{\"runId\":\"run_1\",\"status\":\"waiting\",\"task\":\"do\","
+                     "\"createdAt\":1000,\"waitingSince\":2000}],\"hasMore\":false,"
+                     "\"cursor\":\"run_1\"}"),
+               62000);
+    CHECK_HAS(buf_text(&out), "run_1  waiting 1 m");
+    finish(NULL);
 }
 
 TEST(lists_say_when_they_are_empty_or_go_on)
