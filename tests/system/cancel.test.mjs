@@ -33,8 +33,7 @@ async function cancelIn(lab, runId, phase, { status = 'cancelled', words = /befo
     assert.match(view.message, words);
     assert.deepEqual((await logOf(lab, runId)).filter(event => event.kind === 'state').map(event => event.data.status).filter(each => finalStates.includes(each)),
         [status], 'it ended more than once');
-    await waitFor('nothing of it runs', () => sandboxedProcessesOf(lab.id).length === 0, 10000);
-    // Its session takes the next task.
+    await waitFor('nothing of it runs', () => sandboxedProcessesOf(lab.id).length === 0, 60000);
     return view;
 }
 
