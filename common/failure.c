@@ -37,6 +37,8 @@ static const struct failure_kind kinds[] = {
       "see the run's log for the agent's last lines" },
     { "agent_stalled", true, "no sign of life for too long, or the agent does not answer",
       "continue the session with a new run" },
+    { "unanswered", true, "the agent asked something, and nobody answered in time",
+      "go on in the session with a new run that says what to do, or raise agents.answerSeconds" },
     { "agent_error", true, "the agent stopped without a reason that has a name",
       "see the run's log" },
     { "not_started", true, "the agent did not take the task up",

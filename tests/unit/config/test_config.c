@@ -94,6 +94,10 @@ static void check_defaults(const struct config *config)
     CHECK_EQ(config->host_uid_count, 10000);
     CHECK_STR(config->agent_opencode, "");
     CHECK_EQ(config->agent_start_seconds, 60);
+    CHECK_STR(config->permissions, "allow");
+    CHECK_STR(config->questions, "ask");
+    CHECK_EQ(config->answer_seconds, 3600);
+    CHECK_STR(config->unanswered, "deny");
     CHECK_EQ(config->clone_minutes, 60);
     CHECK_EQ(config->stall_minutes, 30);
     CHECK_EQ(config->model_failures, 8);
