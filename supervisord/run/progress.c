@@ -23,10 +23,9 @@ static void tell_line(struct run *run, struct progress *progress, bool final)
     uint64_t now = uv_now(run->runs->loop);
     AUTO_FREE
     char *data = mem_printf("{\"phase\":\"%s\"}", run_phase_of(&run->record));
-    AUTO_BUF struct buf text;
+    AUTO_BUF struct buf text = BUF_INIT(LINE_MAX_BYTES * 8);
 
     if (progress->line.len > 0 && (final || now - progress->told_ms >= EVERY_MS)) {
-        buf_init(&text, LINE_MAX_BYTES * 8);
         str_append_escaped(&text, progress->line.data, progress->line.len, LINE_MAX_BYTES);
         events_note(run, RUN_NOTE_LOG, buf_text(&text), data);
         progress->told_ms = now;

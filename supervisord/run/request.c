@@ -65,12 +65,11 @@ static char *title_of(const char *task)
 static int check_agent(struct runs *runs, const char *name, const struct agent_driver **driver,
                        const struct agent_profile **profile, struct error *err)
 {
-    AUTO_BUF struct buf names;
+    AUTO_BUF struct buf names = BUF_INIT(8192);
 
     *driver = driver_find(runs, name, profile);
     if (*driver != NULL)
         return 0;
-    buf_init(&names, 8192);
     driver_names(runs, &names);
     return error_argument(err, "agent", "is not known; known are: %s", buf_text(&names));
 }

@@ -320,7 +320,7 @@ void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decisio
     struct run *run = registry_find(runs, decision->run_id);
     AUTO_FREE
     char *text = NULL;
-    AUTO_BUF struct buf path;
+    AUTO_BUF struct buf path = BUF_INIT(4096);
 
     /* The audit record is batched with the events. */
     events_tick_soon(runs, 100);
@@ -334,7 +334,6 @@ void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decisio
         run->record.evidence.refused_requests++;
     if (str_equal(decision->reason, "model_requests"))
         runs_proxy_refused_model(run);
-    buf_init(&path, 4096);
     str_append_escaped(&path, decision->path, strlen(decision->path), 500);
     text = mem_printf("%s %s %s%s: %s", decision->verdict == AUDIT_DENY ? "refused" : "failed",
                       decision->method,
