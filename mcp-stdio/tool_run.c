@@ -342,6 +342,15 @@ static void say_failure(struct buf *out, const struct json_value *error)
                json_bool(json_get(error, "retryable"), false) ? "yes" : "no");
 }
 
+static void say_list(struct buf *out, const char *label, const struct json_value *list)
+{
+    for (const struct json_value *one = json_first(list); one != NULL; one = json_next(one)) {
+        buf_printf(out, "%s: ", label);
+        content_append_cut(out, json_string(one) ? json_string(one) : "", 200);
+        buf_append_char(out, '\n');
+    }
+}
+
 static void say_evidence(struct buf *out, const struct json_value *evidence)
 {
     if (!evidence)
@@ -364,6 +373,7 @@ static void say_evidence(struct buf *out, const struct json_value *evidence)
     if (number_of(evidence, "refusedRequests"))
         buf_printf(out, "requests refused by the proxy: %llu\n",
                    number_of(evidence, "refusedRequests"));
+    say_list(out, "still running when it ended, and ended then", json_get(evidence, "leftRunning"));
     say(out, "the model's finish reason", text_of(evidence, "finishReason"));
 }
 

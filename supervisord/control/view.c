@@ -179,6 +179,8 @@ static void say_completed(struct buf *out, const struct run_record *run)
     if (str_equal(run->verdict, "incomplete"))
         buf_append_str(
             out, ". The answer is empty or was cut off: check what was done before relying on it");
+    if (run->evidence.left_running[0] != '\0')
+        buf_append_str(out, ". Programs that it had left running were ended with the sandbox");
     if (has_diff(run))
         buf_append_str(out, ". opencode_get_diff shows the changes");
     buf_printf(out, ". A run with sessionId %s goes on from here.", run->session.text);

@@ -2,6 +2,7 @@
  * before its action starts. */
 #include "run/internal.h"
 
+#include "common/failure.h"
 #include "common/str.h"
 
 static const char *const phase_names[RUN_STATE_COUNT] = {
@@ -235,13 +236,14 @@ void run_note_error(struct run *run, const char *code, const char *message, cons
                     bool retryable)
 {
     struct run_error_record *error = &run->record.error;
+    const struct failure_kind *kind = failure_find(code);
 
     if (error->code[0] != '\0')
         return;
     record_set(&error->code, code);
     record_set(&error->phase, run_phase_of(&run->record));
     record_set(&error->message, message);
-    record_set(&error->hint, hint);
+    record_set(&error->hint, hint[0] != '\0' || kind == NULL ? hint : kind->hint);
     error->retryable = retryable;
     log_warn(run->record.id.text, "%s in phase %s: %s", code, error->phase, message);
 }

@@ -11,6 +11,7 @@
 #define STAGE_MS 180000
 
 enum collect_step {
+    COLLECT_LEFT,
     COLLECT_HEAD,
     COLLECT_BRANCH,
     COLLECT_UNTRACKED,
@@ -86,9 +87,13 @@ static bool take(struct run *run, const struct command_result *result)
     struct git_stat stat;
     char text[256];
 
-    if (result->timed_out && run->collect->step != COLLECT_PATCH)
+    if (result->timed_out && run->collect->step != COLLECT_PATCH &&
+        run->collect->step != COLLECT_LEFT)
         return false;
     switch (run->collect->step) {
+    case COLLECT_LEFT:
+        leftovers_take(run, result);
+        return run->record.evidence.base_commit[0] != '\0';
     case COLLECT_HEAD:
         git_parse_object(result->out, text);
         record_set(&evidence->head_commit, text);
@@ -158,6 +163,8 @@ static void build(const struct run *run, struct git_command *command)
     const char *base = run->record.evidence.base_commit;
 
     switch (collect->step) {
+    case COLLECT_LEFT:
+        BUG("no git command");
     case COLLECT_HEAD:
         git_head(command, collect->folder);
         break;
@@ -231,15 +238,16 @@ void step_collect(struct run *run)
     /* While it is being taken up again, adopt.c comes back here. */
     if (run->collect != NULL || run->adopting)
         return;
-    uv_timer_stop(&run->watch);
+    watch_end(run);
     limits_look(run);
     run->collect = NEW(struct collect);
     run->collect->folder = run_directory(run);
-    if (run->sandbox == NULL || run->sandbox_over || run->record.evidence.base_commit[0] == '\0') {
+    if (run->sandbox == NULL || run->sandbox_over) {
         finish(run, false);
         return;
     }
-    run_step(run);
+    if (leftovers_start(run, on_done) < 0)
+        finish(run, false);
 }
 
 static void on_abort_late(uv_timer_t *timer)
@@ -257,6 +265,7 @@ void step_abort_and_collect(struct run *run)
         step_collect(run);
         return;
     }
+    watch_end(run);
     uv_timer_start(&run->watch, on_abort_late, ABORT_WAIT_MS, 0);
     run->driver->abort(run->agent);
 }

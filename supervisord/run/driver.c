@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/failure.h"
 #include "common/str.h"
 
 const struct agent_driver *driver_find(const struct runs *runs, const char *name,
@@ -246,11 +247,12 @@ static void host_signal(void *data, uint32_t process_id, int signal)
 static void on_agent_ready(void *data, const char *failure_code, const struct error *err)
 {
     struct run *run = data;
+    const struct failure_kind *kind = failure_code != NULL ? failure_find(failure_code) : NULL;
 
     if (err != NULL) {
         run->agent_done = true;
-        run_fail(run, failure_code, err->text,
-                 "the run's log has the agent's own words: sandboxctl logs", true);
+        run_fail(run, failure_code, err->text, kind != NULL ? kind->hint : "",
+                 kind == NULL || kind->retryable);
     } else if (run->record.state == RUN_PROMPT && run->record.prompt_id[0] == '\0' &&
                !run->prompt_sent) {
         step_prompt(run);
@@ -389,7 +391,7 @@ static void on_agent_end(void *data, const struct agent_end *end)
 
     run->agent_done = true;
     waiting_forget_all(run);
-    uv_timer_stop(&run->watch);
+    watch_end(run);
     take_end(run, end);
     if (run->record.state == RUN_COLLECTING) {
         /* It was asked to stop; what it did is looked at now. */
@@ -409,7 +411,9 @@ static void on_agent_end(void *data, const struct agent_end *end)
             (void)catalogue_check(run->runs, run->driver, run->record.model, CATALOGUE_ASK,
                                   &ignored);
         /* The proxy knows better than the agent how its model failed. */
-        if (str_starts(end->error_code, "model_") && trouble_explain(run)) {
+        if ((str_starts(end->error_code, "model_") ||
+             str_equal(end->error_code, run->trouble.code)) &&
+            trouble_explain(run)) {
             run_apply(run, RUN_EV_STEP_FAILED);
             break;
         }
@@ -458,35 +462,11 @@ void step_start_agent(struct run *run)
                  "the run's log has the agent's own words: sandboxctl logs", true);
 }
 
-static void on_watch(uv_timer_t *timer)
-{
-    struct run *run = timer->data;
-    uint64_t limit = (uint64_t)run->runs->options.stall_minutes * 60000;
-    uint64_t silent = clock_mono_ms(run->runs->clock) - run->active_mono_ms;
-    AUTO_FREE
-    char *message = NULL;
-
-    if (silent < limit) {
-        uv_timer_start(&run->watch, on_watch, limit - silent, 0);
-        return;
-    }
-    if (run->record.state == RUN_WAITING) /* its silence is ours, until the answer */
-        uv_timer_start(&run->watch, on_watch, limit, 0);
-    if (run->record.state != RUN_PROMPT && run->record.state != RUN_WORKING)
-        return;
-    message = mem_printf("no sign of life from the agent or its model for %u minutes",
-                         run->runs->options.stall_minutes);
-    run->driver->abort(run->agent);
-    run_fail(run, "agent_stalled", message, "continue the session with a new run", true);
-}
-
 static void start_watch(struct run *run)
 {
     run_touch(run);
     run->agent_done = false;
-    if (run->runs->options.stall_minutes > 0)
-        uv_timer_start(&run->watch, on_watch, (uint64_t)run->runs->options.stall_minutes * 60000,
-                       0);
+    watch_start(run);
 }
 
 int driver_resume(struct run *run, struct error *err)

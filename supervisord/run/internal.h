@@ -42,6 +42,14 @@ struct run_trouble {
     bool told;
 };
 
+/* watch.c: the last sample of what the sandbox's programs had used of the processor. */
+struct run_watch {
+    struct command *command; /* that takes one */
+    bool sampled;
+    uint64_t cpu_ms;
+    uint64_t sample_mono_ms;
+};
+
 /* A run that has not ended. Its record is what is on disk; it is changed only together with the
  * disk. */
 struct run {
@@ -85,7 +93,8 @@ struct run {
     bool output_told;
     struct run_trouble trouble;
     bool model_awaited; /* until the agent's program has told which models it knows */
-    bool wait_told;     /* its log says that it waits for the machine */
+    struct run_watch watched;
+    bool wait_told; /* its log says that it waits for the machine */
 
     char *current_step;
     struct list requests; /* open ones, oldest first: open_request::link in waiting.c */
@@ -204,6 +213,10 @@ bool limits_take_output(struct run *run, size_t len);
 /* Ends runs that wrote too much; from the loop. */
 void limits_tick(struct runs *runs);
 
+/* watch.c: ends a run in which nothing goes on any more */
+void watch_start(struct run *run);
+void watch_end(struct run *run);
+
 /* trouble.c */
 void trouble_on_agent_retry(struct run *run, const struct agent_event *event);
 /* The agent has got an answer that it can use. */
@@ -227,6 +240,10 @@ void step_prompt(struct run *run);
 void step_collect(struct run *run);
 void step_abort_and_collect(struct run *run);
 void collect_free(struct run *run);
+/* leftovers.c: what still runs in the sandbox beside the agent itself. DONE as of a command. */
+int leftovers_start(struct run *run, void (*done)(void *data, const struct command_result *result,
+                                                  const struct error *err));
+void leftovers_take(struct run *run, const struct command_result *result);
 void step_stop(struct run *run);
 void step_finish(struct run *run);
 /* environment.c: what every program of a run gets to know, "NAME=value" and NULL at the end. */

@@ -25,7 +25,7 @@ static void on_sandbox_closed(void *data)
 
 static void cut_work(struct run *run)
 {
-    uv_timer_stop(&run->watch);
+    watch_end(run);
     waiting_forget_all(run);
     uv_timer_stop(&run->deadline);
     if (run->command != NULL)

@@ -551,6 +551,7 @@ static const char *const models_command[] = {
 
 const struct agent_driver opencode_driver = {
     .name = "opencode",
+    .program = OPENCODE_PROGRAM,
     .locate = locate,
     .prepare = opencode_prepare,
     .check_model = opencode_check_model,

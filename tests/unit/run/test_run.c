@@ -41,6 +41,7 @@ static const struct fake_answer usual[] = {
     { "--pathspec-from-file", "0\n", 0, NULL, 0, false },
     { "--shortstat", " 1 file changed, 3 insertions(+), 1 deletion(-)\n", 0, NULL, 0, false },
     { "--binary", "diff --git a/a.c b/a.c\n", 0, NULL, 0, false },
+    { "/proc/[0-9]*", "node  server.js \n\n\033[1mbold\n", 0, NULL, 0, false },
     { "sh -c hang", "", 0, NULL, 0, true },
     { "sh -c fail", "", 0, "it broke\n", 3, false },
     { "sh -c", "hello\n", 0, NULL, 0, false },
@@ -233,6 +234,7 @@ TEST(a_run_completes_and_its_evidence_is_established)
     CHECK_EQ(run.evidence.insertions, (uint64_t)3);
     CHECK_STR(run.evidence.branch, "main");
     CHECK_HAS(run.output, "hello");
+    CHECK_STR(run.evidence.left_running, "node  server.js\n\\x1b[1mbold");
     CHECK(run.ended_ms >= run.started_ms && run.started_ms >= run.created_ms);
     buf_init(&diff, 1u << 20);
     CHECK_EQ(store_diff_load(rig.store, &run.id, &diff, &err), 0);
@@ -280,6 +282,78 @@ TEST(a_failing_agent_fails_the_run_and_the_reason_is_kept)
     CHECK_STR(run.error.code, "command_failed");
     CHECK_STR(run.error.phase, "work");
     CHECK_STR(run.verdict, "incomplete");
+    run_record_finish(&run);
+    finish(&rig);
+}
+
+static const struct proxy_model_news overloaded = { .status = 529,
+                                                    .reason = "status",
+                                                    .words = "Overloaded",
+                                                    .type = "overloaded_error",
+                                                    .failures = 2 };
+
+/* A run at work, whose model has failed twice in a row. */
+static void start_with_a_failing_model(struct rig *rig, struct run_record *run,
+                                       struct proxy_model_news *news)
+{
+    struct error err;
+
+    start(rig, usual, ARRAY_LEN(usual));
+    CHECK_EQ(create(rig, "hang", "", run, &err), 0);
+    turn_until(rig, run, RUN_WORKING);
+    *news = overloaded;
+    news->run_id = run->id.text;
+    runs_proxy_model(rig->runs, news);
+    CHECK_HAS(run_retrying(rig->runs, &run->id), "\"failures\":2,\"status\":529");
+    CHECK_HAS(run_current_step(rig->runs, &run->id), "529 Overloaded");
+}
+
+TEST(a_model_that_fails_too_often_ends_the_run_in_its_words)
+{
+    struct proxy_model_news news;
+    struct run_record run;
+    struct rig rig;
+
+    start_with_a_failing_model(&rig, &run, &news);
+    news.failures = 3;
+    news.retry_at_ms = UINT64_C(1795995600000);
+    news.exhausted = "model_wait";
+    runs_proxy_model(rig.runs, &news);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(run.state, (uint32_t)RUN_FAILED);
+    CHECK_STR(run.error.code, "model_overloaded");
+    CHECK_STR(run.error.phase, "work");
+    CHECK_HAS(run.error.message, "Overloaded (3 requests in a row failed)");
+    CHECK_HAS(run.error.message, "2026-11-29T23:40:00");
+    CHECK_EQ(run.error.retry_at_ms, UINT64_C(1795995600000));
+    CHECK_EQ(run.error.retryable, true);
+    CHECK_EQ(run.usage.failed_requests, (uint64_t)2);
+    run_record_finish(&run);
+    finish(&rig);
+}
+
+TEST(a_model_that_answers_again_lets_the_run_go_on)
+{
+    struct proxy_model_news news;
+    struct proxy_decision refused = { .service = "",
+                                      .method = "POST",
+                                      .host = "",
+                                      .path = "",
+                                      .verdict = AUDIT_DENY,
+                                      .reason = "model_requests" };
+    struct run_record run;
+    struct rig rig;
+
+    start_with_a_failing_model(&rig, &run, &news);
+    news =
+        (struct proxy_model_news){ .run_id = run.id.text, .good = true, .words = "", .type = "" };
+    runs_proxy_model(rig.runs, &news);
+    CHECK(run_retrying(rig.runs, &run.id) == NULL);
+    refused.run_id = run.id.text;
+    runs_proxy_decision(rig.runs, &refused);
+    wait_for_end(&rig, &run);
+    CHECK_STR(run.error.code, "budget_exhausted");
+    CHECK_EQ(run.error.retryable, false);
     run_record_finish(&run);
     finish(&rig);
 }
