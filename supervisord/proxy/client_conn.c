@@ -10,10 +10,10 @@
 #include "common/str.h"
 #include "http/http.h"
 #include "proxy/inject.h"
+#include "proxy/model_account.h"
 #include "proxy/upstream.h"
 
 #define ERROR_BODY_MAX (16u << 10)
-#define RETRY_AFTER_MAX_MS (UINT64_C(366) * 24 * 3600 * 1000)
 #define PIECE_MAX                                                                                  \
     (1u << 20) /* of a body: libcurl gives at most 16 KiB at a time, a veil may hold back more */
 #define NO_RETRY_HINT                                                                              \
@@ -29,13 +29,9 @@ struct exchange {
     char *method;
     char *host;
     char *base; /* "http://HOST/proxy/NAME", for redirects */
-    bool asked; /* a model request that the budget let pass */
     bool begun; /* the response's head went to the client */
     int status;
-    bool watched;   /* a model's answer, from its head on */
-    bool answering; /* counted as an answer that comes in */
-    struct model_watch watch;
-    uint64_t retry_after_ms; /* the upstream's own, 0 none */
+    struct model_account account; /* of a model request */
     uint64_t started_ms;
     uint64_t request_bytes;
     uint64_t response_bytes;
@@ -68,54 +64,10 @@ static void exchange_finish(struct exchange *exchange)
 {
     policy_decision_finish(&exchange->decision);
     inject_veil_free(exchange->veil);
-    if (exchange->watched)
-        model_watch_finish(&exchange->watch);
     free(exchange->method);
     free(exchange->host);
     free(exchange->base);
     *exchange = (struct exchange){ 0 };
-}
-
-/* What a model request that was passed on came to. An end that the client itself wanted tells
- * nothing.
- */
-static void account(struct client_conn *conn, enum audit_verdict verdict, const char *reason)
-{
-    struct exchange *exchange = &conn->exchange;
-    struct run *run = conn->run;
-    const struct proxy_options *options = &run->proxy->options;
-    uint64_t wall = clock_wall_ms(run->proxy->clock);
-    struct proxy_model_news news = { .run_id = run->id,
-                                     .status = (uint32_t)exchange->status,
-                                     .reason = reason,
-                                     .words = "",
-                                     .type = "" };
-
-    if (exchange->answering)
-        budget_answer_ends(&run->budget);
-    if (str_equal(reason, "client_abort") || str_equal(reason, "revoked") ||
-        exchange->refused != NULL)
-        return;
-    if (exchange->watched) {
-        inject_veil_text(exchange->veil, exchange->watch.words);
-        news.words = exchange->watch.words;
-        news.type = exchange->watch.type;
-    }
-    news.good = verdict == AUDIT_ALLOW && !(exchange->watched && exchange->watch.error);
-    if (verdict == AUDIT_ALLOW && !news.good)
-        news.reason = exchange->status >= 400 ? "status" : "error_event";
-    if (news.good)
-        budget_succeeded(&run->budget);
-    else if (!budget_failed(&run->budget, &options->model_limits, now_ms(conn),
-                            exchange->retry_after_ms))
-        return;
-    if (!news.good)
-        str_copy(run->model_words, sizeof(run->model_words), news.words);
-    news.retry_at_ms = exchange->retry_after_ms > 0 ? wall + exchange->retry_after_ms : 0;
-    news.failures = run->budget.failures;
-    news.exhausted = run->budget.exhausted;
-    if (options->on_model != NULL)
-        options->on_model(options->data, &news);
 }
 
 /* The one place that ends an exchange. STATUS 0: the connection was cut. */
@@ -146,8 +98,9 @@ static void record(struct client_conn *conn, enum audit_verdict verdict, const c
         conn->run->answered++;
     if (options->on_decision != NULL)
         options->on_decision(options->data, &decision);
-    if (exchange->decision.model && exchange->asked)
-        account(conn, verdict, reason);
+    if (exchange->decision.model)
+        model_account_close(&exchange->account, conn->run, exchange->veil, verdict,
+                            exchange->refused != NULL ? "client_abort" : reason, exchange->status);
     exchange_finish(exchange);
 }
 
@@ -330,39 +283,6 @@ static bool is_readable_event_stream(const struct http_response_head *head)
            (encoding == NULL || strcasecmp(encoding, "identity") == 0);
 }
 
-/* When the provider wants to be asked again, from now on; 0: it says nothing of it. */
-static uint64_t read_retry_after(const struct client_conn *conn,
-                                 const struct http_response_head *head)
-{
-    const char *ms = http_headers_get(&head->headers, "retry-after-ms");
-    const char *after = http_headers_get(&head->headers, "retry-after");
-    uint64_t now = clock_wall_ms(conn->run->proxy->clock);
-    uint64_t number;
-    time_t date;
-
-    if (ms != NULL && str_parse_u64(ms, RETRY_AFTER_MAX_MS, &number))
-        return number;
-    if (after == NULL)
-        return 0;
-    if (str_parse_u64(after, RETRY_AFTER_MAX_MS / 1000, &number))
-        return number * 1000;
-    date = curl_getdate(after, NULL);
-    return date > 0 && (uint64_t)date * 1000 > now ? (uint64_t)date * 1000 - now : 0;
-}
-
-static void watch_answer(struct client_conn *conn, const struct http_response_head *head)
-{
-    struct exchange *exchange = &conn->exchange;
-
-    exchange->watched = true;
-    model_watch_init(&exchange->watch, head->status, is_readable_event_stream(head));
-    if (head->status >= 400)
-        exchange->retry_after_ms = read_retry_after(conn, head);
-    exchange->answering = head->status < 300;
-    if (exchange->answering)
-        budget_answer_begins(&conn->run->budget);
-}
-
 static void on_upstream_head(void *data, const struct http_response_head *head)
 {
     struct client_conn *conn = data;
@@ -373,7 +293,7 @@ static void on_upstream_head(void *data, const struct http_response_head *head)
     exchange->begun = true;
     exchange->status = head->status;
     if (exchange->decision.model)
-        watch_answer(conn, head);
+        model_account_head(&exchange->account, conn->run, head, is_readable_event_stream(head));
     http_headers_init(&headers);
     copy_response_headers(conn, head, &headers);
     http_conn_begin(conn->http, head->status, NULL, &headers, head->content_length);
@@ -408,8 +328,7 @@ static bool on_upstream_body(void *data, const char *bytes, size_t len)
     if (http_conn_over_high(conn->http))
         return false;
     run_note_traffic(conn->run);
-    if (exchange->watched)
-        model_watch_feed(&exchange->watch, bytes, len);
+    model_account_body(&exchange->account, bytes, len);
     exchange->response_bytes += len;
     send_veiled(conn, bytes, len);
     return true;
@@ -433,10 +352,7 @@ static void on_upstream_end(void *data, enum upstream_end end)
         answer_failure(conn, &failures[end]);
         return;
     }
-    if (exchange->watched)
-        model_watch_end(&exchange->watch);
-    if (end == UPSTREAM_END_OK && exchange->watched && exchange->watch.stream &&
-        !exchange->watch.end.seen) {
+    if (end == UPSTREAM_END_OK && !model_account_whole(&exchange->account)) {
         record(conn, AUDIT_ERROR, "upstream_incomplete", 0);
         http_conn_reset(conn->http);
         return;
@@ -515,7 +431,7 @@ static void pass_on(struct client_conn *conn, const struct http_request *request
 static bool budget_allows(struct client_conn *conn)
 {
     struct run *run = conn->run;
-    const char *reason = budget_ask(&run->budget, &run->proxy->options.model_limits);
+    const char *reason = model_account_ask(&conn->exchange.account, run);
     struct failure failure = { .reason = reason,
                                .verdict = AUDIT_DENY,
                                .status = 403,
@@ -525,7 +441,6 @@ static bool budget_allows(struct client_conn *conn)
     AUTO_FREE
     char *message = NULL;
 
-    conn->exchange.asked = reason == NULL;
     if (reason == NULL)
         return true;
     if (!str_equal(reason, "model_requests")) {

@@ -1,0 +1,30 @@
+/* model_account.h: one model request in its run's account: asked for, its answer read along, and
+ * what it came to, told by on_model. Internal to the proxy. */
+#ifndef PROXY_MODEL_ACCOUNT_H
+#define PROXY_MODEL_ACCOUNT_H
+
+#include "proxy/inject.h"
+#include "proxy/proxy_internal.h"
+
+struct model_account {
+    bool asked;     /* passed on, and so accounted for */
+    bool watched;   /* from the answer's head on */
+    bool answering; /* counted as an answer that comes in */
+    struct model_watch watch;
+    uint64_t retry_after_ms; /* the upstream's own; 0 none */
+};
+
+/* NULL, or why the run's request must not go on. */
+const char *model_account_ask(struct model_account *account, struct run *run);
+/* EVENT_STREAM: one whose events can be read. */
+void model_account_head(struct model_account *account, struct run *run,
+                        const struct http_response_head *head, bool event_stream);
+void model_account_body(struct model_account *account, const char *bytes, size_t len);
+/* The answer's body is over. False: it was an event stream that had not had its final event. */
+bool model_account_whole(struct model_account *account);
+/* How it ended, as in the audit record. STATUS is the upstream's, 0 none. VEIL may be NULL. Then
+ * the account is empty. */
+void model_account_close(struct model_account *account, struct run *run, struct inject_veil *veil,
+                         enum audit_verdict verdict, const char *reason, int status);
+
+#endif
