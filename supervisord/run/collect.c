@@ -11,7 +11,6 @@
 #define STAGE_MS 180000
 
 enum collect_step {
-    COLLECT_LEFT,
     COLLECT_HEAD,
     COLLECT_BRANCH,
     COLLECT_UNTRACKED,
@@ -87,13 +86,9 @@ static bool take(struct run *run, const struct command_result *result)
     struct git_stat stat;
     char text[256];
 
-    if (result->timed_out && run->collect->step != COLLECT_PATCH &&
-        run->collect->step != COLLECT_LEFT)
+    if (result->timed_out && run->collect->step != COLLECT_PATCH)
         return false;
     switch (run->collect->step) {
-    case COLLECT_LEFT:
-        leftovers_take(run, result);
-        return run->record.evidence.base_commit[0] != '\0';
     case COLLECT_HEAD:
         git_parse_object(result->out, text);
         record_set(&evidence->head_commit, text);
@@ -163,8 +158,6 @@ static void build(const struct run *run, struct git_command *command)
     const char *base = run->record.evidence.base_commit;
 
     switch (collect->step) {
-    case COLLECT_LEFT:
-        BUG("no git command");
     case COLLECT_HEAD:
         git_head(command, collect->folder);
         break;
@@ -233,6 +226,25 @@ static void run_step(struct run *run)
         finish(run, false);
 }
 
+static void begin(struct run *run)
+{
+    if (run->record.evidence.base_commit[0] == '\0')
+        finish(run, false);
+    else
+        run_step(run);
+}
+
+/* What git says is worth more: it is asked also when this could not be found out. */
+static void on_left(void *data, const struct command_result *result, const struct error *err)
+{
+    struct run *run = data;
+
+    run->command = NULL;
+    if (err == NULL)
+        leftovers_take(run, result);
+    begin(run);
+}
+
 void step_collect(struct run *run)
 {
     /* While it is being taken up again, adopt.c comes back here. */
@@ -246,8 +258,8 @@ void step_collect(struct run *run)
         finish(run, false);
         return;
     }
-    if (leftovers_start(run, on_done) < 0)
-        finish(run, false);
+    if (leftovers_start(run, on_left) < 0)
+        begin(run);
 }
 
 static void on_abort_late(uv_timer_t *timer)

@@ -200,6 +200,13 @@ static void write_message(const struct run *run, struct buf *out)
     }
 }
 
+/* A request that the provider finds wrong, for a reason without a name, will be wrong again. */
+static bool is_wrong_request(const struct run_trouble *trouble)
+{
+    return trouble->status >= 400 && trouble->status < 500 &&
+           failure_of_status(trouble->status) == NULL;
+}
+
 bool trouble_explain(struct run *run)
 {
     struct run_trouble *trouble = &run->trouble;
@@ -213,7 +220,8 @@ bool trouble_explain(struct run *run)
     if (kind == NULL)
         return false;
     write_message(run, &message);
-    run_note_error(run, kind->code, buf_text(&message), kind->hint, kind->retryable);
+    run_note_error(run, kind->code, buf_text(&message), kind->hint,
+                   kind->retryable && !is_wrong_request(trouble));
     run->record.error.retry_at_ms = trouble->retry_at_ms;
     return true;
 }

@@ -332,6 +332,25 @@ TEST(a_model_that_fails_too_often_ends_the_run_in_its_words)
     finish(&rig);
 }
 
+TEST(a_request_that_the_provider_finds_wrong_is_not_worth_another_try)
+{
+    struct proxy_model_news news;
+    struct run_record run;
+    struct rig rig;
+
+    start_with_a_failing_model(&rig, &run, &news);
+    news.status = 400;
+    news.words = "bad field";
+    news.type = "invalid_request_error";
+    news.exhausted = "model_failures";
+    runs_proxy_model(rig.runs, &news);
+    wait_for_end(&rig, &run);
+    CHECK_STR(run.error.code, "model_error");
+    CHECK_EQ(run.error.retryable, false);
+    run_record_finish(&run);
+    finish(&rig);
+}
+
 TEST(a_model_that_answers_again_lets_the_run_go_on)
 {
     struct proxy_model_news news;
