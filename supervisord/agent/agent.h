@@ -144,8 +144,8 @@ struct agent_files {
 struct agent_driver {
     const char *name; /* "opencode", "shell", "acp" */
     bool by_profile;  /* can only start agents that a profile describes */
-    /* Its own lasting program inside, which is there when a prompt has ended and no leftover of it;
-     * NULL: none. */
+    /* Its own lasting program inside, or the folder of such, which is there when a prompt has ended
+     * and no leftover of it; NULL: none. */
     const char *program;
     /* The agent's program on the host: *PATH (heap) or ERR_NOT_FOUND with how to install it.
      * PROFILE as in agent_options, CONFIGURED is the setting ("" for none), DATA_DIR is our data

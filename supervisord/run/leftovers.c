@@ -11,17 +11,21 @@
 #define LEFT_MAX 20
 #define COMMAND_MAX 200
 
-/* Each process but the first, the agent's own program ($1) and this shell: its command line on a
- * line of its own. Nothing is started where nothing is left. */
-static const char script[] = "left=\n"
-                             "for p in /proc/[0-9]*; do\n"
-                             "  pid=${p#/proc/}\n"
-                             "  [ $pid = 1 ] || [ $pid = $$ ] || [ $p/exe -ef \"$1\" ] ||\n"
-                             "    left=\"$left $pid\"\n"
-                             "done\n"
-                             "for pid in $left; do\n"
-                             "  tr '\\0\\n' '  ' 2>/dev/null </proc/$pid/cmdline && echo\n"
-                             "done 2>/dev/null\n";
+/* Each process but the first, the agent's own program ($1, or those below it) and this shell: its
+ * command line on a line of its own. Nothing is started where nothing is left. */
+static const char script[] =
+    "left=\n"
+    "for p in /proc/[0-9]*; do\n"
+    "  pid=${p#/proc/}\n"
+    "  [ $pid = 1 ] || [ $pid = $$ ] || [ $p/exe -ef \"$1\" ] && continue\n"
+    "  if [ -d \"$1\" ]; then\n"
+    "    case $(readlink $p/exe) in \"$1\"/*) continue ;; esac\n"
+    "  fi\n"
+    "  left=\"$left $pid\"\n"
+    "done\n"
+    "for pid in $left; do\n"
+    "  tr '\\0\\n' '  ' 2>/dev/null </proc/$pid/cmdline && echo\n"
+    "done 2>/dev/null\n";
 
 int leftovers_start(struct run *run, void (*done)(void *data, const struct command_result *result,
                                                   const struct error *err))

@@ -226,6 +226,7 @@ static void driver_abort(struct agent *agent)
 const struct agent_driver acp_driver = {
     .name = "acp",
     .by_profile = true,
+    .program = ACP_PROGRAM_DIR,
     .locate = acp_locate,
     .prepare = acp_prepare,
     .check_model = acp_check_model,
