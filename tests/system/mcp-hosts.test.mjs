@@ -1,6 +1,6 @@
 // The hosts that people use, as far as they start without an account: each is given a scripted model, which starts a run
 // through the host's own MCP client, looks for it in the list, and is told what came back. A host that is not installed is
-// left out (SANDBOX_CODEX: the program of Codex, which is too large to be installed for this).
+// left out (SANDBOX_CODEX: the program of Codex, which is too large to be installed for this; SANDBOX_CLAUDE: another Claude Code).
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ const toml = values => Object.entries(values).map(([key, value]) => `${key} = ${
 // How each is told of the server and the model: PREFIX before the tools' names, FILE that must be there, ARGS and ENV.
 const hosts = {
     'Claude Code': {
-        prefix: 'mcp__sandbox__', file: inModules('@anthropic-ai/claude-agent-sdk/cli.js'),
+        prefix: 'mcp__sandbox__', file: process.env.SANDBOX_CLAUDE ?? inModules('@anthropic-ai/claude-agent-sdk/cli.js'),
         start: ({ server, home, base, task }) => ({
             args: ['-p', task, '--strict-mcp-config', '--allowedTools', 'mcp__sandbox__opencode_run_task,mcp__sandbox__opencode_list_runs',
                 '--mcp-config', json(home, 'mcp.json')({ mcpServers: { sandbox: server } })],
