@@ -714,7 +714,8 @@ static const struct json_value *get_len(const struct json_value *object, const c
     if (json_kind(object) != JSON_KIND_OBJECT)
         return NULL;
     for (const cJSON *member = node_of(object)->child; member; member = member->next)
-        if (strncmp(member->string, name, len) == 0 && member->string[len] == '\0')
+        if ((len == 0 || member->string[0] == name[0]) && strncmp(member->string, name, len) == 0 &&
+            member->string[len] == '\0')
             return value_of(member);
     return NULL;
 }

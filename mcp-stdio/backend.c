@@ -258,7 +258,7 @@ static void read_messages(struct backend *backend)
         note_hello(backend);
         if (rc == 0)
             return;
-        backend->events.message(backend->events.data, &message.envelope);
+        backend->events.message(backend->events.data, &message);
         client_message_finish(&message);
     }
 }

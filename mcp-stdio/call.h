@@ -46,6 +46,8 @@ struct call {
     struct server_target target; /* its id is ours; NULL data: in the background */
     void *state;                 /* the form's */
     uint64_t due_ms;             /* UINT64_MAX: never */
+    /* While `reply` is called: the reply's text, which may go out as it is; or nothing. */
+    struct jsonrpc_slice reply_text;
     /* call.c's own: */
     bool begun;
     uint64_t request_id; /* the supervisor's; 0: none */

@@ -16,11 +16,12 @@ static void write_text(struct json_writer *writer, const char *text, size_t len)
     json_write_array_end(writer);
 }
 
-void content_write(struct json_writer *writer, const struct buf *text, const struct buf *structured)
+void content_write(struct json_writer *writer, const struct buf *text, const char *structured,
+                   size_t len)
 {
     write_text(writer, buf_text(text), text->len);
     json_write_name(writer, "structuredContent");
-    json_write_raw(writer, structured->data, structured->len);
+    json_write_raw(writer, structured, len);
     json_member_bool(writer, "isError", false);
 }
 

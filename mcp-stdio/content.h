@@ -11,9 +11,9 @@
 
 #define CONTENT_TEXT_MAX 8000u /* bytes: what every client shows uncut */
 
-/* Members of a result: content, structuredContent, isError. STRUCTURED is compact JSON. */
-void content_write(struct json_writer *writer, const struct buf *text,
-                   const struct buf *structured);
+/* Members of a result: content, structuredContent, isError. STRUCTURED is JSON in one line. */
+void content_write(struct json_writer *writer, const struct buf *text, const char *structured,
+                   size_t len);
 /* The same for a call that failed, in words that a model can act on. No structured content: clients
  * hold that against the tool's output schema. */
 void content_write_error(struct json_writer *writer, const char *text);

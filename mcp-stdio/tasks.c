@@ -119,7 +119,8 @@ static void write_result(struct json_writer *writer, const struct json_value *vi
     AUTO_BUF struct buf text = BUF_INIT(TEXT_ROOM);
 
     if (status_of(view) == TASK_COMPLETED) {
-        tool_call_write_result(writer, tools_find("opencode_get_result"), view, CONTENT_TEXT_MAX);
+        tool_call_write_result(writer, tools_find("opencode_get_result"), view,
+                               (struct jsonrpc_slice){ NULL, 0 }, CONTENT_TEXT_MAX);
         return;
     }
     tool_run_result_render(view, CONTENT_TEXT_MAX, &text);

@@ -60,30 +60,46 @@ static void free_state(void *data)
 /* Answers -------------------------------------------------------------------------------------- */
 
 void tool_call_write_result(struct json_writer *writer, const struct tool *tool,
-                            const struct json_value *reply, size_t text_max)
+                            const struct json_value *reply, struct jsonrpc_slice reply_text,
+                            size_t text_max)
 {
     AUTO_BUF struct buf structured = BUF_INIT(STRUCTURED_MAX);
     AUTO_BUF struct buf text = BUF_INIT(TEXT_ROOM);
 
-    json_append(&structured, reply);
-    if (structured.failed || structured.len == 0) {
+    if (!reply_text.data) {
+        json_append(&structured, reply);
+        reply_text = (struct jsonrpc_slice){ structured.data, structured.len };
+    }
+    if (structured.failed || reply_text.len == 0) {
         content_write_error(writer, "The supervisor's answer is too large. Ask for less.");
         return;
     }
     tool->render(reply, text_max, &text);
     content_cut(&text, text_max);
-    content_write(writer, &text, &structured);
+    content_write(writer, &text, reply_text.data, reply_text.len);
 }
 
-static void answer_result(struct call *call, const struct json_value *reply)
+static void answer_view(struct call *call, const struct json_value *reply,
+                        struct jsonrpc_slice reply_text)
 {
     const struct tool_call *state = state_of(call);
     struct server_answer answer;
 
     server_answer_begin(&answer, call_server(call), &call->target);
-    tool_call_write_result(&answer.writer, state->tool, reply, state->request.text_max);
+    tool_call_write_result(&answer.writer, state->tool, reply, reply_text, state->request.text_max);
     server_answer_end(&answer);
     call_end(call);
+}
+
+/* Only where REPLY is what has just come. */
+static void answer_result(struct call *call, const struct json_value *reply)
+{
+    answer_view(call, reply, call->reply_text);
+}
+
+static void answer_kept_view(struct call *call)
+{
+    answer_view(call, json_root(state_of(call)->view), (struct jsonrpc_slice){ NULL, 0 });
 }
 
 static const char *advice_when_lost(const struct tool *tool, enum call_fate fate)
@@ -322,7 +338,7 @@ static void on_client_answer(struct call *call, const struct json_value *result)
 
     buf_clear(&state->answer);
     if (!elicit_read(result, &state->answer)) {
-        answer_result(call, json_root(state->view));
+        answer_kept_view(call);
         return;
     }
     free(state->answer_id);
@@ -470,7 +486,7 @@ static void on_due(struct call *call)
 
     if (holds_view(state) && state->view_end_ms <= now) {
         call_question_drop(call, "the wait is over; the question stays open");
-        answer_result(call, json_root(state->view));
+        answer_kept_view(call);
         return;
     }
     if (state->progress.due_ms <= now)

@@ -163,6 +163,8 @@ static int take_message(struct client *client, struct client_message *message, s
                       frame.len);
     if (read_message(&frame, message, err) < 0)
         return -1;
+    message->text = frame.data;
+    message->len = frame.len;
     client->in_at += (size_t)used;
     return 1;
 }
@@ -312,6 +314,7 @@ static void keep_for_later(struct client *client, const struct client_message *m
     struct queued *queued = NEW(struct queued);
 
     queued->message = *message;
+    queued->message.text = NULL;
     list_append(&client->queue, &queued->link);
 }
 

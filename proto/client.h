@@ -50,6 +50,9 @@ int client_cancel(struct client *client, uint64_t id, struct error *err);
 struct client_message {
     struct json_doc *doc;
     struct envelope envelope;
+    const char *text; /* as it came; borrowed until the next call with this client. NULL when it was
+                         kept for later */
+    size_t len;
 };
 void client_message_finish(struct client_message *message);
 

@@ -53,6 +53,16 @@ TEST(a_reply_is_passed_on_as_structured_content_and_as_text)
     CHECK(!server_is_busy(lab.server));
 }
 
+TEST(a_reply_in_several_lines_is_passed_on_in_one)
+{
+    lab_start();
+    lab_call("1", "opencode_list_runs", "{}", NULL);
+    lab_meet();
+    lab_reply("{\"runs\":[],\r\n \"hasMore\":false}");
+    CHECK_HAS(lab_line(), "\"structuredContent\":{\"runs\":[],\"hasMore\":false}");
+    CHECK(lab_silent());
+}
+
 TEST(a_modern_call_gets_a_modern_result)
 {
     lab_start();
