@@ -1,6 +1,6 @@
 #include "mcp-stdio/jsonrpc.h"
 
-#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,11 +301,17 @@ static bool repair(char *text, size_t len)
 
 /* Messages ------------------------------------------------------------------------------------- */
 
+/* Every double from 2^53 on is whole, and below that an integer holds it. */
+static bool is_whole(double number)
+{
+    return number >= 0x1p53 || number <= -0x1p53 || number == (double)(int64_t)number;
+}
+
 bool jsonrpc_is_id(const struct json_value *value)
 {
     double number = json_number(value, 0.5);
 
-    return json_string(value) || (json_kind(value) == JSON_KIND_NUMBER && number == floor(number));
+    return json_string(value) || (json_kind(value) == JSON_KIND_NUMBER && is_whole(number));
 }
 
 static bool is_id_text(struct jsonrpc_slice text)
