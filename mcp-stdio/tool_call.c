@@ -14,6 +14,7 @@
 
 #define STRUCTURED_MAX (FRAME_JSON_MAX + 4096)
 #define TEXT_ROOM (2u << 20) /* what a renderer may write before it is cut */
+#define FIT_MAX 32000        /* bytes of structured content, where a reply can be had in parts */
 #define ANSWER_MAX 20000
 #define QUESTION_MIN_MS 5000 /* a user gets at least so long, past the end of the wait */
 
@@ -59,24 +60,49 @@ static void free_state(void *data)
 
 /* Answers -------------------------------------------------------------------------------------- */
 
+static void write_fitting(struct json_writer *writer, const struct tool *tool,
+                          const struct json_value *reply, struct jsonrpc_slice reply_text,
+                          size_t text_max)
+{
+    AUTO_BUF struct buf text = BUF_INIT(TEXT_ROOM);
+
+    tool->render(reply, text_max, &text);
+    content_cut(&text, text_max);
+    content_write(writer, &text, reply_text.data, reply_text.len);
+}
+
+static int write_beginning(struct json_writer *writer, const struct tool *tool,
+                           const struct json_value *reply, size_t text_max)
+{
+    AUTO_BUF struct buf structured = BUF_INIT(STRUCTURED_MAX);
+    AUTO_JSON struct json_doc *doc = NULL;
+    struct error err = ERROR_INIT;
+
+    tool->fit(reply, FIT_MAX, &structured);
+    if (json_parse(&doc, buf_text(&structured), structured.len, STRUCTURED_MAX, &err) < 0)
+        return -1;
+    write_fitting(writer, tool, json_root(doc),
+                  (struct jsonrpc_slice){ structured.data, structured.len }, text_max);
+    return 0;
+}
+
 void tool_call_write_result(struct json_writer *writer, const struct tool *tool,
                             const struct json_value *reply, struct jsonrpc_slice reply_text,
                             size_t text_max)
 {
     AUTO_BUF struct buf structured = BUF_INIT(STRUCTURED_MAX);
-    AUTO_BUF struct buf text = BUF_INIT(TEXT_ROOM);
 
     if (!reply_text.data) {
         json_append(&structured, reply);
         reply_text = (struct jsonrpc_slice){ structured.data, structured.len };
     }
-    if (structured.failed || reply_text.len == 0) {
-        content_write_error(writer, "The supervisor's answer is too large. Ask for less.");
+    if (tool->fit && reply_text.len > FIT_MAX &&
+        write_beginning(writer, tool, reply, text_max) == 0)
         return;
-    }
-    tool->render(reply, text_max, &text);
-    content_cut(&text, text_max);
-    content_write(writer, &text, reply_text.data, reply_text.len);
+    if (structured.failed || reply_text.len == 0)
+        content_write_error(writer, "The supervisor's answer is too large. Ask for less.");
+    else
+        write_fitting(writer, tool, reply, reply_text, text_max);
 }
 
 static void answer_view(struct call *call, const struct json_value *reply,

@@ -525,6 +525,32 @@ void tool_run_list_render(const struct json_value *reply, size_t max, struct buf
                    text_of(reply, "cursor"));
 }
 
+/* Whole events, one at least. */
+void tool_run_log_fit(const struct json_value *reply, size_t max, struct buf *out)
+{
+    uint64_t cursor = json_u64(json_get(reply, "cursor"), 0);
+    bool more = json_bool(json_get(reply, "hasMore"), false);
+    struct json_writer writer;
+
+    json_write_init(&writer, out);
+    json_write_object(&writer);
+    json_write_name(&writer, "events");
+    json_write_array(&writer);
+    for (const struct json_value *event = json_first(json_get(reply, "events")); event;
+         event = json_next(event)) {
+        json_write_value(&writer, event);
+        if (out->len >= max && json_next(event)) {
+            cursor = number_of(event, "number");
+            more = true;
+            break;
+        }
+    }
+    json_write_array_end(&writer);
+    json_member_u64(&writer, "cursor", cursor);
+    json_member_bool(&writer, "hasMore", more);
+    json_write_object_end(&writer);
+}
+
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out)
 {
     const struct json_value *events = json_get(reply, "events");

@@ -232,6 +232,7 @@ static const struct tool tools[] = {
         .method = METHOD_RUN_EVENTS,
         .read = tool_run_log_read,
         .render = tool_run_log_render,
+        .fit = tool_run_log_fit,
     },
 };
 

@@ -56,6 +56,9 @@ struct tool {
     int (*read)(const struct json_value *arguments, struct tool_request *out, struct error *err);
     /* The facts of REPLY as readable lines, at most about MAX bytes, what matters most first. */
     void (*render)(const struct json_value *reply, size_t max, struct buf *out);
+    /* Writes the beginning of REPLY, about MAX bytes of it, as a reply of its own that tells how to
+     * get at the rest. NULL: replies are never long. */
+    void (*fit)(const struct json_value *reply, size_t max, struct buf *out);
 };
 
 /* NULL for an unknown name. */
@@ -94,6 +97,7 @@ void tool_run_answer_render(const struct json_value *reply, size_t max, struct b
 void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf *out);
 /* One line: time, kind, text. */
 void tool_run_say_event(struct buf *out, const struct json_value *event);
+void tool_run_log_fit(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 // Every method in every revision, against a real run; each message is held against its schema by the lab.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ToolError, waitFor, withLab } from './lab.mjs';
+import { finalStates, ToolError, waitFor, withLab } from './lab.mjs';
 
 const tasksExtension = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
 const hold = 'mkfifo /tmp/gate; read line < /tmp/gate';
@@ -189,16 +189,19 @@ for (const era of ['legacy', 'modern']) {
         const client = await lab.connect({ era, capabilities: { elicitation: { form: {} } }, asked: message => { asked.push(message.params); return answer; } });
         const { runId } = await client.tool('opencode_run_task', { task: 'TASK-QUESTION please', repository: await lab.repository() });
         const args = { name: 'opencode_get_result', arguments: { runId, waitSeconds: 45 } };
-        let result = await client.request('tools/call', args);
-        while (result.resultType === 'input_required') {
-            asked.push(...Object.values(result.inputRequests).map(one => one.params));
-            const inputResponses = Object.fromEntries(Object.keys(result.inputRequests).map(key => [key, answer]));
-            result = await client.request('tools/call', { ...args, inputResponses });
-        }
+        // The agent may take longer to start than one call waits.
+        const view = await waitFor('the end of the run', async () => {
+            let result = await client.request('tools/call', args);
+            while (result.resultType === 'input_required') {
+                asked.push(...Object.values(result.inputRequests).map(one => one.params));
+                const inputResponses = Object.fromEntries(Object.keys(result.inputRequests).map(key => [key, answer]));
+                result = await client.request('tools/call', { ...args, inputResponses });
+            }
+            return finalStates.includes(result.structuredContent.status) && result.structuredContent;
+        }, 240000);
         assert.equal(asked.length, 1);
         assert.match(asked[0].message, /Which licence/);
         assert.deepEqual(asked[0].requestedSchema.properties.answer.enum, ['MIT', 'GPL']);
-        const view = result.structuredContent.status === 'completed' ? result.structuredContent : await client.result(runId);
         assert.equal(view.status, 'completed', JSON.stringify(view));
         assert.equal(view.result.output, 'Thank you, going on.');
         assert.ok(lab.upstream.requests.some(one => one.body.includes('GPL') && one.body.includes('tool_result')));

@@ -63,6 +63,33 @@ TEST(a_reply_in_several_lines_is_passed_on_in_one)
     CHECK(lab_silent());
 }
 
+TEST(a_long_log_is_passed_on_in_parts)
+{
+    AUTO_BUF struct buf reply = BUF_INIT(1u << 20);
+    const struct json_value *last = NULL;
+
+    lab_start();
+    lab_call("1", "opencode_get_log", "{\"runId\":\"run_1\"}", NULL);
+    lab_meet();
+    buf_append_str(&reply, "{\"events\":[");
+    for (int i = 1; i <= 50; i++)
+        buf_printf(&reply,
+                   "%s{\"number\":%d,\"time\":1,\"kind\":\"tool\",\"text\":\"t\",\"data\":{"
+                   "\"output\":\"%0*d\"}}",
+                   i > 1 ? "," : "", i, 2000, i);
+    buf_append_str(&reply, "],\"cursor\":50,\"hasMore\":false}");
+    lab_reply(buf_text(&reply));
+    CHECK(strlen(lab_line()) < 50000);
+    for (const struct json_value *one = json_first(lab_get("result.structuredContent.events")); one;
+         one = json_next(one))
+        last = one;
+    CHECK_EQ(json_u64(lab_get("result.structuredContent.cursor"), 0),
+             json_u64(json_get(last, "number"), 1));
+    CHECK(json_u64(json_get(last, "number"), 0) < 50);
+    CHECK(json_bool(lab_get("result.structuredContent.hasMore"), false));
+    CHECK_HAS(lab_text(), "more follows");
+}
+
 TEST(a_modern_call_gets_a_modern_result)
 {
     lab_start();
