@@ -82,7 +82,7 @@ test('conformance', { timeout: 600000 }, () => withLab({ config: () => ({ limits
         test_simple_text: tool('opencode_list_runs', {}),
         test_error_handling: tool('opencode_get_result', { runId: 'nonsense' }),
         // A new run gives three lines: as it begins, as it works, and five seconds later.
-        test_tool_with_progress: async () => ({ name: 'opencode_get_result', arguments: { waitSeconds: 9,
+        test_tool_with_progress: async () => ({ name: 'opencode_get_result', arguments: { waitSeconds: 7,
             runId: (await lab.startScript('sleep 8')).runId } }),
         greet: tool('opencode_get_log', { runId }),
         slow_compute: task('sleep 2; echo done'),
