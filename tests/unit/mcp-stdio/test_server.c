@@ -35,7 +35,8 @@ TEST(initialize_answers_with_the_revision_that_was_asked_for)
         CHECK_EQ(lab_code(lines[i]), 0);
         CHECK_STR(json_string(lab_get("result.protocolVersion")), revisions[i]);
         CHECK_STR(json_string(lab_get("result.serverInfo.name")), "sandbox-mcp");
-        CHECK(json_string(lab_get("result.instructions")) != NULL);
+        CHECK_HAS(json_string(lab_get("result.instructions")), "waitSeconds 45");
+        CHECK_HAS(json_string(lab_get("result.instructions")), "opencode_answer");
         CHECK(lab_get("result.capabilities.tools") != NULL);
         CHECK(!lab_get("result.resultType"));
         CHECK(json_bool(lab_get("result.capabilities.resources.subscribe"), false));
