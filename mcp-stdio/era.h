@@ -59,5 +59,7 @@ int era_modern_check(struct server *server, struct request *request);
  * model. */
 void era_write_server_info(struct json_writer *writer, const char *name);
 extern const char era_instructions[];
+/* NAME as an empty object: a capability without settings. */
+void era_write_empty(struct json_writer *writer, const char *name);
 
 #endif

@@ -26,24 +26,17 @@ static const char *negotiate(const char *wanted)
     return revisions[0];
 }
 
-static void write_empty(struct json_writer *writer, const char *name)
-{
-    json_write_name(writer, name);
-    json_write_object(writer);
-    json_write_object_end(writer);
-}
-
 static void write_task_capability(struct json_writer *writer)
 {
     json_write_name(writer, "tasks");
     json_write_object(writer);
-    write_empty(writer, "list");
-    write_empty(writer, "cancel");
+    era_write_empty(writer, "list");
+    era_write_empty(writer, "cancel");
     json_write_name(writer, "requests");
     json_write_object(writer);
     json_write_name(writer, "tools");
     json_write_object(writer);
-    write_empty(writer, "call");
+    era_write_empty(writer, "call");
     json_write_object_end(writer);
     json_write_object_end(writer);
     json_write_object_end(writer);
@@ -53,14 +46,14 @@ static void write_capabilities(struct json_writer *writer, const char *revision)
 {
     json_write_name(writer, "capabilities");
     json_write_object(writer);
-    write_empty(writer, "tools");
+    era_write_empty(writer, "tools");
     json_write_name(writer, "resources");
     json_write_object(writer);
     json_member_bool(writer, "subscribe", true);
     json_write_object_end(writer);
-    write_empty(writer, "prompts");
+    era_write_empty(writer, "prompts");
     if (strcmp(revision, "2025-03-26") >= 0)
-        write_empty(writer, "completions");
+        era_write_empty(writer, "completions");
     if (strcmp(revision, "2025-11-25") >= 0)
         write_task_capability(writer);
     json_write_object_end(writer);

@@ -26,6 +26,13 @@ const char era_instructions[] =
     "Look at what was really done with opencode_get_diff, and at how with opencode_get_log. For a "
     "follow-up in the same workspace call opencode_run_task with the sessionId.";
 
+void era_write_empty(struct json_writer *writer, const char *name)
+{
+    json_write_name(writer, name);
+    json_write_object(writer);
+    json_write_object_end(writer);
+}
+
 void era_write_server_info(struct json_writer *writer, const char *name)
 {
     json_write_name(writer, name);
@@ -140,27 +147,20 @@ static void write_cache(struct json_writer *writer, enum cache_scope scope)
     json_member_string(writer, "cacheScope", scope == CACHE_EVERYONE ? "public" : "private");
 }
 
-static void write_empty(struct json_writer *writer, const char *name)
-{
-    json_write_name(writer, name);
-    json_write_object(writer);
-    json_write_object_end(writer);
-}
-
 static void write_capabilities(struct json_writer *writer)
 {
     json_write_name(writer, "capabilities");
     json_write_object(writer);
-    write_empty(writer, "tools");
+    era_write_empty(writer, "tools");
     json_write_name(writer, "resources");
     json_write_object(writer);
     json_member_bool(writer, "subscribe", true);
     json_write_object_end(writer);
-    write_empty(writer, "prompts");
-    write_empty(writer, "completions");
+    era_write_empty(writer, "prompts");
+    era_write_empty(writer, "completions");
     json_write_name(writer, "extensions");
     json_write_object(writer);
-    write_empty(writer, ERA_META "tasks");
+    era_write_empty(writer, ERA_META "tasks");
     json_write_object_end(writer);
     json_write_object_end(writer);
 }

@@ -8,6 +8,7 @@
 #include "common/str.h"
 #include "mcp-stdio/call.h"
 #include "mcp-stdio/resources.h"
+#include "mcp-stdio/task.h"
 #include "mcp-stdio/tasks.h"
 #include "proto/msg_event.h"
 #include "proto/msg_run.h"
@@ -92,7 +93,7 @@ static void tell_task(struct watch *watch, const struct json_value *view)
 
     server_notify_begin(server, &writer, "notifications/tasks");
     write_subscription_id(&writer, watch->owner);
-    tasks_write_detailed(&writer, view);
+    task_write_detailed(&writer, view);
     server_notify_end(server, &writer);
 }
 
@@ -121,12 +122,9 @@ static void tell_soon(struct watch *watch)
 
 /* Watching ------------------------------------------------------------------------------------- */
 
-static bool is_ended(const char *status)
+static bool is_ended(const struct json_value *view)
 {
-    for (int i = 0; status && run_status_names[i]; i++)
-        if (strcmp(status, run_status_names[i]) == 0)
-            return run_status_ended((enum run_status)i);
-    return false;
+    return task_is_final(task_status_of(view));
 }
 
 static void on_begin(struct call *call)
@@ -142,7 +140,7 @@ static void follow(struct watch *watch, const struct json_value *view)
 {
     watch->step = WATCH_FOLLOWING;
     watch->heard = false;
-    if (!is_ended(json_string(json_get(view, "status"))))
+    if (!is_ended(view))
         call_follow(watch->call, watch->resource.id, watch->cursor);
 }
 
@@ -159,8 +157,7 @@ static void on_reply(struct call *call, const struct json_value *reply)
     if (watch->step != WATCH_LOOKING)
         return;
     /* Who waits for the end of a task that has ended already is told so. */
-    if (watch->known ? cursor > watch->cursor
-                     : !watch->uri && is_ended(json_string(json_get(reply, "status"))))
+    if (watch->known ? cursor > watch->cursor : !watch->uri && is_ended(reply))
         tell_soon(watch);
     watch->known = true;
     watch->cursor = cursor;
@@ -191,7 +188,7 @@ static bool concerns(const struct watch *watch, const struct json_value *event)
     if (!watch->uri)
         return state;
     if (watch->resource.kind == RESOURCE_DIFF)
-        return state && is_ended(json_string(json_path(event, "data.status")));
+        return state && is_ended(json_get(event, "data"));
     return true;
 }
 

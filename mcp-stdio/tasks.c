@@ -3,154 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/id.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "mcp-stdio/call.h"
 #include "mcp-stdio/content.h"
 #include "mcp-stdio/elicit.h"
+#include "mcp-stdio/task.h"
 #include "mcp-stdio/tool_call.h"
 #include "proto/msg_event.h"
 #include "proto/msg_run.h"
 
-#define POLL_MS 2000
 #define WAIT_SECONDS 45
 #define PAGE_RUNS 50
 #define ANSWER_MAX 20000
-#define TEXT_ROOM (2u << 20)
 #define MISSING_CAPABILITY (-32021)
-
-/* A run as a task ------------------------------------------------------------------------------ */
-
-enum task_status { TASK_WORKING, TASK_INPUT_REQUIRED, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED };
-
-static const char *const status_names[] = {
-    [TASK_WORKING] = "working",     [TASK_INPUT_REQUIRED] = "input_required",
-    [TASK_COMPLETED] = "completed", [TASK_FAILED] = "failed",
-    [TASK_CANCELLED] = "cancelled",
-};
-
-static const enum task_status statuses[RUN_STATUS_COUNT] = {
-    [RUN_STATUS_QUEUED] = TASK_WORKING,      [RUN_STATUS_STARTED] = TASK_WORKING,
-    [RUN_STATUS_RUNNING] = TASK_WORKING,     [RUN_STATUS_WAITING] = TASK_INPUT_REQUIRED,
-    [RUN_STATUS_COMPLETED] = TASK_COMPLETED, [RUN_STATUS_FAILED] = TASK_FAILED,
-    [RUN_STATUS_CANCELLED] = TASK_CANCELLED, [RUN_STATUS_INTERRUPTED] = TASK_FAILED,
-};
-
-static enum task_status status_of(const struct json_value *view)
-{
-    const char *status = json_string(json_get(view, "status"));
-
-    for (int i = 0; status && run_status_names[i]; i++)
-        if (strcmp(status, run_status_names[i]) == 0)
-            return statuses[i];
-    return TASK_WORKING;
-}
-
-static bool is_final(enum task_status status)
-{
-    return status == TASK_COMPLETED || status == TASK_FAILED || status == TASK_CANCELLED;
-}
-
-static const char *text_of(const struct json_value *view, const char *name)
-{
-    const char *text = json_string(json_get(view, name));
-
-    return text ? text : "";
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t updated_ms(const struct json_value *view)
-{
-    uint64_t newest = json_u64(json_get(view, "createdAt"), 0);
-
-    newest = later(newest, json_u64(json_get(view, "startedAt"), 0));
-    newest = later(newest, json_u64(json_get(view, "completedAt"), 0));
-    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
-         step = json_next(step))
-        newest = later(newest, json_u64(json_get(step, "time"), 0));
-    return newest;
-}
-
-static void member_time(struct json_writer *writer, const char *name, uint64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-
-    clock_format(wall_ms, text);
-    json_member_string(writer, name, text);
-}
-
-static const char *newest_step(const struct json_value *view)
-{
-    const char *text = NULL;
-
-    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
-         step = json_next(step))
-        text = json_string(json_get(step, "text"));
-    return text ? text : json_string(json_get(view, "phase"));
-}
-
-/* The names of the two numbers differ between the eras. Runs are kept, so there is no time to
- * live. */
-static void write_task(struct json_writer *writer, const struct json_value *view,
-                       const struct era *era, enum task_status status)
-{
-    bool modern = era == &era_modern;
-
-    json_member_string(writer, "taskId", text_of(view, "runId"));
-    json_member_string(writer, "status", status_names[status]);
-    json_member_string_opt(writer, "statusMessage",
-                           is_final(status) ? text_of(view, "message") : newest_step(view));
-    member_time(writer, "createdAt", json_u64(json_get(view, "createdAt"), 0));
-    member_time(writer, "lastUpdatedAt", updated_ms(view));
-    json_write_name(writer, modern ? "ttlMs" : "ttl");
-    json_write_null(writer);
-    json_member_u64(writer, modern ? "pollIntervalMs" : "pollInterval", POLL_MS);
-}
-
-/* What the call would have returned, had it waited. */
-static void write_result(struct json_writer *writer, const struct json_value *view)
-{
-    AUTO_BUF struct buf text = BUF_INIT(TEXT_ROOM);
-
-    if (status_of(view) == TASK_COMPLETED) {
-        tool_call_write_result(writer, tools_find("opencode_get_result"), view,
-                               (struct jsonrpc_slice){ NULL, 0 }, CONTENT_TEXT_MAX);
-        return;
-    }
-    tool_run_result_render(view, CONTENT_TEXT_MAX, &text);
-    content_cut(&text, CONTENT_TEXT_MAX);
-    content_write_error(writer, buf_text(&text));
-}
-
-/* The agent's failure is a result; only what the supervisor itself lost would be an error. */
-void tasks_write_detailed(struct json_writer *writer, const struct json_value *view)
-{
-    enum task_status status = status_of(view);
-
-    if (status == TASK_FAILED)
-        status = TASK_COMPLETED;
-    if (status == TASK_INPUT_REQUIRED && !elicit_wanted(view))
-        status = TASK_WORKING;
-    write_task(writer, view, &era_modern, status);
-    if (status == TASK_COMPLETED) {
-        json_write_name(writer, "result");
-        json_write_object(writer);
-        era_modern.write_first(writer, "complete");
-        write_result(writer, view);
-        json_write_object_end(writer);
-    } else if (status == TASK_INPUT_REQUIRED) {
-        json_write_name(writer, "inputRequests");
-        json_write_object(writer);
-        elicit_write_input(writer, view, ERA_MODERN_REVISION);
-        json_write_object_end(writer);
-    }
-}
 
 /* Who may ask ---------------------------------------------------------------------------------- */
 
@@ -192,6 +59,13 @@ static const char *task_id(struct server *server, const struct request *request)
     else
         return id;
     return NULL;
+}
+
+static const char *text_of(const struct json_value *view, const char *name)
+{
+    const char *text = json_string(json_get(view, name));
+
+    return text ? text : "";
 }
 
 /* Conversations about a task ------------------------------------------------------------------- */
@@ -250,9 +124,9 @@ static void answer_task(struct call *call, const struct json_value *view)
 
     server_answer_begin(&answer, call_server(call), &call->target);
     if (call->target.era == &era_modern)
-        tasks_write_detailed(&answer.writer, view);
+        task_write_detailed(&answer.writer, view);
     else
-        write_task(&answer.writer, view, &era_legacy, status_of(view));
+        task_write(&answer.writer, view, &era_legacy, task_status_of(view));
     server_answer_end(&answer);
     call_end(call);
 }
@@ -279,11 +153,11 @@ static void answer_created(struct call *call, const struct json_value *view)
     server_answer_begin_as(&answer, call_server(call), &call->target, "task");
     writer = &answer.writer;
     if (modern) {
-        write_task(writer, view, &era_modern, TASK_WORKING);
+        task_write(writer, view, &era_modern, TASK_WORKING);
     } else {
         json_write_name(writer, "task");
         json_write_object(writer);
-        write_task(writer, view, &era_legacy, TASK_WORKING);
+        task_write(writer, view, &era_legacy, TASK_WORKING);
         json_write_object_end(writer);
         json_write_name(writer, "_meta");
         json_write_object(writer);
@@ -378,7 +252,7 @@ static void answer_payload(struct call *call, const struct json_value *view)
     struct server_answer answer;
 
     server_answer_begin(&answer, call_server(call), &call->target);
-    write_result(&answer.writer, view);
+    task_write_result(&answer.writer, view);
     json_write_name(&answer.writer, "_meta");
     json_write_object(&answer.writer);
     json_write_name(&answer.writer, ERA_META "related-task");
@@ -393,9 +267,9 @@ static void answer_payload(struct call *call, const struct json_value *view)
 /* A run that asks something answers a wait at once, so its events are waited for instead. */
 static void on_result_reply(struct call *call, const struct json_value *view)
 {
-    enum task_status status = status_of(view);
+    enum task_status status = task_status_of(view);
 
-    if (is_final(status))
+    if (task_is_final(status))
         answer_payload(call, view);
     else if (status != TASK_INPUT_REQUIRED)
         wait_for_end(call);
@@ -446,7 +320,7 @@ static void on_list_reply(struct call *call, const struct json_value *reply)
     for (const struct json_value *run = json_first(json_get(reply, "runs")); run;
          run = json_next(run)) {
         json_write_object(&answer.writer);
-        write_task(&answer.writer, run, &era_legacy, status_of(run));
+        task_write(&answer.writer, run, &era_legacy, task_status_of(run));
         json_write_object_end(&answer.writer);
     }
     json_write_array_end(&answer.writer);
@@ -505,7 +379,7 @@ static void on_cancel_reply(struct call *call, const struct json_value *view)
 
     if (state->cancelling) {
         answer_cancelled(call, view);
-    } else if (!is_final(status_of(view))) {
+    } else if (!task_is_final(task_status_of(view))) {
         state->cancelling = true;
         call_ask_run(call, METHOD_RUN_CANCEL, state->run_id);
     } else if (call->target.era == &era_modern) {

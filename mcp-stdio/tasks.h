@@ -15,8 +15,6 @@ bool tasks_is_id(const char *text);
 /* A call that is answered with a task. Takes over what TOOL_REQUEST holds. */
 void tasks_start(struct server *server, const struct request *request, const struct tool *tool,
                  struct tool_request *tool_request);
-/* Members of a modern task for the run's VIEW, with what its status brings along. */
-void tasks_write_detailed(struct json_writer *writer, const struct json_value *view);
 
 void tasks_on_get(struct server *server, const struct request *request);    /* both eras */
 void tasks_on_cancel(struct server *server, const struct request *request); /* both eras */

@@ -93,6 +93,14 @@ for (const era of ['legacy', 'modern']) {
         const listed = await inspect('--method', 'tools/list', '--strict');
         assert.equal(listed.code, 0, listed.stderr + listed.stdout);
         checkTools(find(JSON.parse(listed.stdout), 'tools'));
+        for (const [method, member, ...more] of [['resources/list', 'resources'], ['resources/templates/list', 'resourceTemplates'], ['prompts/list', 'prompts'],
+            ['prompts/get', 'messages', '--prompt-name', 'delegate', '--prompt-args', 'task=x'], ['resources/read', 'contents', '--uri', 'ui://sandbox-mcp/run.html']]) {
+            const result = await inspect('--method', method, ...more);
+            assert.equal(result.code, 0, `${method}: ${result.stderr}${result.stdout}`);
+            assert.ok(Array.isArray(find(JSON.parse(result.stdout), member)), method);
+        }
+        const apps = await inspect('--method', 'tools/list', '--app-info');
+        assert.equal(apps.code, 0, apps.stderr + apps.stdout);
         await runLife(lab, async (name, args) => {
             const result = await inspect('--method', 'tools/call', '--tool-name', name, '--tool-args-json', JSON.stringify(args));
             assert.ok([0, 5].includes(result.code), `${result.code}: ${result.stderr}${result.stdout}`);
