@@ -11,7 +11,10 @@
 #include "common/list.h"
 #include "common/mem.h"
 
-#define CACHED_CONNECTIONS 16L
+/* Libcurl counts those in use as well, and closes what comes back when there are more: each request
+ * of a crowd would then have a handshake of its own. */
+#define CACHED_CONNECTIONS 128L
+#define SPARE_HANDLES 16u
 
 struct curl_loop {
     uv_loop_t *loop;
@@ -21,6 +24,8 @@ struct curl_loop {
     unsigned open_handles;
     unsigned inside; /* depth of calls into libcurl */
     bool closing;
+    CURL *spare[SPARE_HANDLES]; /* done with, used again: making one is dear */
+    unsigned spare_count;
     struct list jobs;    /* curl_job::link */
     struct list sockets; /* socket::link */
     void (*done)(void *data);
@@ -43,6 +48,7 @@ struct socket {
     uv_poll_t poll;
     struct curl_loop *curl;
     curl_socket_t fd;
+    uint16_t port; /* our own end's; 0 until it was asked for */
     int events;    /* what the poll handle watches; 0: stopped */
     bool network;  /* a connection, closed through on_close_socket; else the resolver's own pair */
     bool unwanted; /* libcurl waits for nothing on it: paused or done */
@@ -92,6 +98,19 @@ static void forget_socket(struct socket *watched)
     uv_close((uv_handle_t *)&watched->poll, on_socket_closed);
 }
 
+static uint16_t port_of(curl_socket_t fd)
+{
+    struct sockaddr_storage address = { 0 };
+    struct sockaddr_in v4;
+    socklen_t len = sizeof(address);
+
+    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        return 0;
+    /* It lies at the same place in both families. */
+    memcpy(&v4, &address, sizeof(v4));
+    return ntohs(v4.sin_port);
+}
+
 /* The connection of a finished transfer, if libcurl keeps it. Only this tells it apart from one
  * whose transfer is paused, since libcurl takes its interest off both. */
 static void mark_cached(struct curl_loop *curl, CURL *easy)
@@ -102,8 +121,12 @@ static void mark_cached(struct curl_loop *curl, CURL *easy)
     if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd == CURL_SOCKET_BAD)
         return;
     watched = find_socket(curl, fd);
-    if (watched != NULL)
-        watched->cached = true;
+    /* Wanted: another transfer took it in the very call that ended this one. */
+    if (watched == NULL || !watched->unwanted)
+        return;
+    watched->cached = true;
+    if (watched->port == 0)
+        watched->port = port_of(fd);
 }
 
 /* Takes finished transfers off and tells their owners, outside libcurl. */
@@ -314,6 +337,8 @@ static void cancel_all(struct curl_loop *curl)
 static void finish_close(struct curl_loop *curl)
 {
     cancel_all(curl);
+    while (curl->spare_count > 0)
+        curl_easy_cleanup(curl->spare[--curl->spare_count]);
     curl->inside++;
     curl_multi_cleanup(curl->multi);
     curl->inside--;
@@ -472,18 +497,26 @@ bool curl_loop_has_unasked_input(const struct curl_loop *curl, uint16_t local_po
 {
     LIST_EACH(&curl->sockets, link) {
         struct socket *watched = LIST_ENTRY(link, struct socket, link);
-        struct sockaddr_storage address = { 0 };
-        struct sockaddr_in v4;
-        socklen_t len = sizeof(address);
         char byte;
 
-        if (!watched->cached || getsockname(watched->fd, (struct sockaddr *)&address, &len) != 0)
-            continue;
-        /* The port lies at the same place in both families. */
-        memcpy(&v4, &address, sizeof(v4));
-        if (ntohs(v4.sin_port) == local_port &&
+        if (watched->cached && watched->port == local_port &&
             recv(watched->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
             return true;
     }
     return false;
+}
+
+CURL *curl_loop_take_handle(struct curl_loop *curl)
+{
+    return curl->spare_count > 0 ? curl->spare[--curl->spare_count] : curl_easy_init();
+}
+
+void curl_loop_give_handle(struct curl_loop *curl, CURL *easy)
+{
+    if (curl->spare_count == SPARE_HANDLES || curl->closing) {
+        curl_easy_cleanup(easy);
+        return;
+    }
+    curl_easy_reset(easy);
+    curl->spare[curl->spare_count++] = easy;
 }

@@ -58,4 +58,9 @@ void curl_job_cancel(struct curl_job *job);
  * the callee aborts and tries again with a fresh connection. */
 bool curl_loop_has_unasked_input(const struct curl_loop *curl, uint16_t local_port);
 
+/* An easy handle for a job, new or used before and reset; NULL without memory. It is given back
+ * with the job over, also while the loop is closing. */
+CURL *curl_loop_take_handle(struct curl_loop *curl);
+void curl_loop_give_handle(struct curl_loop *curl, CURL *easy);
+
 #endif

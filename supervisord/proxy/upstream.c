@@ -53,7 +53,7 @@ static void on_idle_closed(uv_handle_t *handle)
 static void release(struct upstream *upstream)
 {
     if (upstream->easy != NULL)
-        curl_easy_cleanup(upstream->easy);
+        curl_loop_give_handle(upstream->curl, upstream->easy);
     inject_free(upstream->headers);
     upstream->easy = NULL;
     upstream->headers = NULL;
@@ -425,7 +425,7 @@ int upstream_start(struct upstream **out, uv_loop_t *loop, struct curl_loop *cur
     buf_init(&upstream->upload, UPLOAD_MAX);
     buf_init(&upstream->head, HTTP_HEAD_MAX);
     touch(upstream);
-    upstream->easy = curl_easy_init();
+    upstream->easy = curl_loop_take_handle(curl);
     if (upstream->easy == NULL) {
         release(upstream);
         return error_set(err, ERR_LIMIT, 0, "no memory for libcurl");

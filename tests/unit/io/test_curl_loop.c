@@ -2,6 +2,8 @@
 #include "io/curl_loop.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
 
 #include "common/buf.h"
 #include "common/mem.h"
@@ -26,6 +28,8 @@ struct server {
     unsigned ended;
     const char *answer;
     bool big; /* BIG zero bytes behind the answer */
+    pthread_t threads[64];
+    unsigned thread_count;
     bool silent;
     size_t uploaded;
     bool curl_closed;
@@ -44,6 +48,7 @@ struct transfer {
     unsigned done;
     CURLcode result;
     bool start_again; /* in on_done */
+    unsigned rounds;  /* so often again */
     bool close_loop;  /* in on_done */
 };
 
@@ -88,6 +93,7 @@ static void on_accept(void *data, int fd)
     served->server = server;
     buf_init(&served->in, 64u << 20);
     CHECK_EQ(stream_start(&served->stream, &server->loop.loop, fd, &callbacks, &err), 0);
+    CHECK(server->conn_count < ARRAY_LEN(server->conns));
     server->conns[server->conn_count++] = served;
 }
 
@@ -177,8 +183,9 @@ static void on_done(void *data, CURLcode result)
     transfer->job = NULL;
     curl_easy_cleanup(transfer->easy);
     transfer->easy = NULL;
-    if (transfer->start_again) {
+    if (transfer->start_again || transfer->rounds > 0) {
         transfer->start_again = false;
+        transfer->rounds -= transfer->rounds > 0 ? 1 : 0;
         begin(transfer);
     }
     if (transfer->close_loop)
@@ -250,6 +257,70 @@ TEST(a_connection_is_used_again_also_from_the_end_of_another_transfer)
     }
     CHECK_EQ(server.conn_count, 1);
     buf_finish(&transfer.body);
+    stop(&server);
+}
+
+/* Answers so fast that a transfer may begin and end in one call of libcurl's. */
+static void *serve_at_once(void *data)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    int fd = (int)(intptr_t)data;
+    char request[4096];
+
+    while (recv(fd, request, sizeof(request), 0) > 0)
+        if (send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL) < 0)
+            break;
+    close(fd);
+    return NULL;
+}
+
+static void on_accept_at_once(void *data, int fd)
+{
+    struct server *server = data;
+
+    CHECK(server->thread_count < ARRAY_LEN(server->threads));
+    CHECK_EQ(fcntl(fd, F_SETFL, 0), 0);
+    CHECK_EQ(pthread_create(&server->threads[server->thread_count++], NULL, serve_at_once,
+                            (void *)(intptr_t)fd),
+             0);
+}
+
+TEST(connections_that_change_hands_at_once_stay_alive)
+{
+    struct transfer transfers[24] = { 0 };
+    struct server server = { 0 };
+    struct error err = ERROR_INIT;
+    unsigned done = 0;
+    int fd;
+
+    start(&server);
+    listener_close(server.listener, NULL, NULL);
+    fd = listener_tcp_socket("127.0.0.1", 0, &server.port, &err);
+    CHECK_EQ(listener_start(&server.listener, &server.loop.loop, fd, 64, on_accept_at_once, &server,
+                            &err),
+             0);
+    for (unsigned i = 0; i < ARRAY_LEN(transfers); i++) {
+        make(&transfers[i], &server);
+        transfers[i].rounds = 300;
+        begin(&transfers[i]);
+    }
+    while (done < ARRAY_LEN(transfers) * 301) {
+        uv_run(&server.loop.loop, UV_RUN_ONCE);
+        CHECK(!server.loop.late);
+        done = 0;
+        for (unsigned i = 0; i < ARRAY_LEN(transfers); i++)
+            done += transfers[i].done;
+    }
+    /* None was spoiled, or another would have been opened for it. */
+    CHECK(server.thread_count <= ARRAY_LEN(transfers));
+    curl_loop_close(server.curl, on_curl_closed, &server);
+    LOOP_UNTIL(&server.loop, server.curl_closed);
+    for (unsigned i = 0; i < ARRAY_LEN(transfers); i++) {
+        CHECK_EQ(transfers[i].result, CURLE_OK);
+        buf_finish(&transfers[i].body);
+    }
+    for (unsigned i = 0; i < server.thread_count; i++)
+        pthread_join(server.threads[i], NULL);
     stop(&server);
 }
 
