@@ -29,6 +29,9 @@ need_build() {
     need libcjson-dev module libcjson
     need libseccomp-dev module libseccomp
     need libssl-dev module openssl
+    need zlib1g-dev module zlib
+    need libbrotli-dev module libbrotlidec
+    need libzstd-dev module libzstd
     # llhttp is a library from Debian 13 on; Debian 12 ships its source with node-llhttp.
     if ! pkg-config --exists libllhttp 2>/dev/null && [ ! -e /usr/share/llhttp/llhttp.c ]; then
         if apt-cache show libllhttp-dev >/dev/null 2>&1; then
