@@ -48,6 +48,7 @@ void audit_view_write(struct json_writer *writer, const struct audit_view *view)
     json_member_string_opt(writer, "method", view->method);
     json_member_string_opt(writer, "host", view->host);
     json_member_string_opt(writer, "path", view->path);
+    json_member_string_opt(writer, "detail", view->detail);
     json_member_string(writer, "verdict", view->verdict);
     json_member_string_opt(writer, "reason", view->reason);
     json_member_u64_opt(writer, "status", view->status);

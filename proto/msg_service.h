@@ -43,6 +43,7 @@ struct audit_view {
     const char *method;
     const char *host;
     const char *path;
+    const char *detail;  /* the refs of a push */
     const char *verdict; /* allow, deny, error */
     const char *reason;
     uint64_t status;

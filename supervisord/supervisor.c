@@ -71,6 +71,11 @@ static struct proxy_service *make_proxy_services(const struct config *config)
             .secret = from->secret,
             .allow = (const char *const *)from->allow,
             .allow_count = from->allow_count,
+            .push_refs = (const char *const *)from->push_refs,
+            .push_ref_count = from->push_ref_count,
+            .push_overwrite = from->push_overwrite,
+            .repositories = (const char *const *)from->git_repositories,
+            .repository_count = from->git_repository_count,
         };
     }
     return services;
@@ -89,6 +94,7 @@ static void on_decision(void *data, const struct proxy_decision *decision)
     record_set(&audit.method, decision->method);
     record_set(&audit.host, decision->host);
     record_set(&audit.path, decision->path);
+    record_set(&audit.detail, decision->detail);
     audit.verdict = (uint32_t)decision->verdict;
     record_set(&audit.reason, decision->reason);
     audit.status = decision->status;
@@ -118,6 +124,14 @@ static void on_model(void *data, const struct proxy_model_news *news)
         runs_proxy_model(supervisor->runs, news);
 }
 
+static void on_pushed(void *data, const char *run_id, const char *pushed)
+{
+    struct supervisor *supervisor = data;
+
+    if (supervisor->runs != NULL)
+        runs_proxy_pushed(supervisor->runs, run_id, pushed);
+}
+
 static int start_proxy(struct supervisor *supervisor, struct error *err)
 {
     struct proxy_service *services = make_proxy_services(supervisor->config);
@@ -134,6 +148,7 @@ static int start_proxy(struct supervisor *supervisor, struct error *err)
         .on_decision = on_decision,
         .on_traffic = on_traffic,
         .on_model = on_model,
+        .on_pushed = on_pushed,
         .data = supervisor,
     };
     int rc = proxy_start(&supervisor->proxy, &supervisor->loop, supervisor->vault, clock_system(),

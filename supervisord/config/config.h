@@ -23,6 +23,11 @@ struct config_service {
     char **allow; /* "POST /v1/messages", "GET /models/..." (... or * at the end: any below); NULL:
                      all */
     size_t allow_count;
+    char **push_refs; /* what git may push: "agent/...", "refs/tags/x"; NULL: the default */
+    size_t push_ref_count;
+    bool push_overwrite;     /* refs that exist may be changed and deleted */
+    char **git_repositories; /* beside the session's own: "owner/name", "owner/...", "..." */
+    size_t git_repository_count;
     bool plain_http;     /* an http target may lie beyond loopback */
     char *provider_npm;  /* model provider settings for the agent; "" when it is no model service */
     char *provider_path; /* appended to /proxy/NAME: "/v1" */

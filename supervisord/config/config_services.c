@@ -7,7 +7,7 @@
 #include "common/str.h"
 #include "config/config_internal.h"
 
-enum { SERVICES_MAX = 256, ALLOW_MAX = 256, MODELS_MAX = 256, TEXT_MAX = 2048 };
+enum { SERVICES_MAX = 256, ALLOW_MAX = 256, MODELS_MAX = 256, REFS_MAX = 64, TEXT_MAX = 2048 };
 
 static const char lower_letters[] = "abcdefghijklmnopqrstuvwxyz";
 #define DIGITS "0123456789"
@@ -35,6 +35,8 @@ static const struct builtin {
     /* git over HTTPS: base64("x-access-token:" + secret) */
     { "github", "https://github.com", "authorization", "Basic {GITHUB_TOKEN:basic:x-access-token}",
       "", "" },
+    /* its API: to read the session's repository */
+    { "github-api", "https://api.github.com", "authorization", "Bearer {GITHUB_TOKEN}", "", "" },
     { "gitlab", "https://gitlab.com", "authorization", "Basic {GITLAB_TOKEN:basic:oauth2}", "",
       "" },
 };
@@ -73,6 +75,8 @@ static void service_finish(struct config_service *service)
     free(service->provider_npm);
     free(service->provider_path);
     config_list_free(service->allow, service->allow_count);
+    config_list_free(service->push_refs, service->push_ref_count);
+    config_list_free(service->git_repositories, service->git_repository_count);
     config_list_free(service->provider_models, service->provider_model_count);
 }
 
@@ -464,6 +468,67 @@ static int read_allow(struct config_service *service, const struct place *place,
     return 0;
 }
 
+/* "agent/...", "fix", "refs/tags/x": plain names of git, with "/..." at the end for all below. */
+static bool valid_push_ref(const char *ref)
+{
+    size_t len = strlen(ref);
+
+    if (str_ends(ref, "/..."))
+        len -= 4;
+    return len <= 200 && only(ref, len, LOWER UPPER DIGITS "-_./+=,@#%!") && ref[0] != '/' &&
+           ref[0] != '-' && ref[0] != '.' && ref[len - 1] != '/' && ref[len - 1] != '.' &&
+           memmem(ref, len, "..", 2) == NULL && memmem(ref, len, "//", 2) == NULL &&
+           memmem(ref, len, "/.", 2) == NULL && !str_ends(ref, ".lock");
+}
+
+static int read_push(struct config_service *service, const struct place *place,
+                     const struct json_value *push, struct error *err)
+{
+    if (json_kind(push) != JSON_KIND_OBJECT)
+        return wrong_type(place, push, "push", "an object with refs and overwrite", err);
+    for (const struct json_value *member = json_first(push); member != NULL;
+         member = json_next(member)) {
+        if (str_equal(json_name(member), "refs")) {
+            if (read_list(place, member, "push.refs", REFS_MAX, &service->push_refs,
+                          &service->push_ref_count, err) < 0)
+                return -1;
+            for (size_t i = 0; i < service->push_ref_count; i++)
+                if (!valid_push_ref(service->push_refs[i]))
+                    return wrong_type(place, member, "push.refs",
+                                      "branches such as \"agent/...\" or refs such as "
+                                      "\"refs/tags/agent/...\"",
+                                      err);
+        } else if (str_equal(json_name(member), "overwrite")) {
+            if (json_kind(member) != JSON_KIND_BOOL)
+                return wrong_type(place, member, "push.overwrite", "true or false", err);
+            service->push_overwrite = json_bool(member, false);
+        } else {
+            return unknown_member(place, member, "push", "refs, overwrite", err);
+        }
+    }
+    return 0;
+}
+
+/* "owner/name", "owner/...", "..." */
+static int read_repositories(struct config_service *service, const struct place *place,
+                             const struct json_value *list, struct error *err)
+{
+    if (read_list(place, list, "repositories", ALLOW_MAX, &service->git_repositories,
+                  &service->git_repository_count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < service->git_repository_count; i++) {
+        AUTO_FREE
+        char *path = mem_printf("/%s", service->git_repositories[i]);
+
+        if (str_ends(path, "/..."))
+            path[strlen(path) - 4] = '\0';
+        if (path[0] != '\0' && !valid_path(path))
+            return wrong_type(place, list, "repositories",
+                              "names such as \"owner/name\", \"owner/...\" or \"...\"", err);
+    }
+    return 0;
+}
+
 static int read_member(struct config_service *service, const struct place *place,
                        const struct json_value *member, struct error *err)
 {
@@ -477,8 +542,14 @@ static int read_member(struct config_service *service, const struct place *place
         return read_allow(service, place, member, err);
     if (str_equal(name, "provider"))
         return read_provider(service, place, member, err);
+    if (str_equal(name, "push"))
+        return read_push(service, place, member, err);
+    if (str_equal(name, "repositories"))
+        return read_repositories(service, place, member, err);
     if (!str_equal(name, "plainHttp"))
-        return unknown_member(place, member, "", "target, inject, allow, plainHttp, provider", err);
+        return unknown_member(place, member, "",
+                              "target, inject, allow, push, repositories, plainHttp, provider",
+                              err);
     if (json_kind(member) != JSON_KIND_BOOL)
         return wrong_type(place, member, name, "true or false", err);
     service->plain_http = json_bool(member, false);
@@ -579,6 +650,15 @@ static void print_service(struct json_writer *writer, const struct config_servic
         json_write_object_end(writer);
     }
     print_list(writer, "allow", service->allow, service->allow_count);
+    if (service->push_ref_count > 0 || service->push_overwrite) {
+        json_write_name(writer, "push");
+        json_write_object(writer);
+        print_list(writer, "refs", service->push_refs, service->push_ref_count);
+        if (service->push_overwrite)
+            json_member_bool(writer, "overwrite", true);
+        json_write_object_end(writer);
+    }
+    print_list(writer, "repositories", service->git_repositories, service->git_repository_count);
     if (service->plain_http)
         json_member_bool(writer, "plainHttp", true);
     if (service->provider_npm[0] != '\0') {

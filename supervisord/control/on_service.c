@@ -135,6 +135,7 @@ static bool write_audit(void *data, const struct audit_record *audit)
         .method = audit->method,
         .host = audit->host,
         .path = audit->path,
+        .detail = audit->detail,
         .verdict = audit->verdict < ARRAY_LEN(verdicts) ? verdicts[audit->verdict] : "error",
         .reason = audit->reason,
         .status = audit->status,

@@ -497,8 +497,9 @@ void print_audit(struct buf *out, const struct json_value *list)
          at = json_next(at)) {
         AUTO_BUF struct buf time = BUF_INIT(100);
         AUTO_FREE
-        char *request =
-            mem_printf("%s %s%s", text_of(at, "method"), text_of(at, "host"), text_of(at, "path"));
+        char *request = mem_printf("%s %s%s%s%s", text_of(at, "method"), text_of(at, "host"),
+                                   text_of(at, "path"), json_get(at, "detail") != NULL ? ": " : "",
+                                   text_of(at, "detail"));
         char status[24];
         char took[24];
 

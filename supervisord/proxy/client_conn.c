@@ -9,13 +9,17 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "http/http.h"
+#include "proxy/decode.h"
+#include "proxy/git_push.h"
+#include "proxy/graphql.h"
 #include "proxy/inject.h"
 #include "proxy/model_account.h"
 #include "proxy/upstream.h"
 
 #define ERROR_BODY_MAX (16u << 10)
 #define PIECE_MAX                                                                                  \
-    (1u << 20) /* of a body: libcurl gives at most 16 KiB at a time, a veil may hold back more */
+    (8u << 20) /* of a body: what one piece may be decoded to, and what a veil holds back */
+#define DECODED_MAX (4u << 20) /* of one piece; decode.c allows it the hundredfold and a bit */
 #define NO_RETRY_HINT                                                                              \
     "This is a rule of the sandbox, not a fault: the same request will be refused again, so do "   \
     "not retry it. "                                                                               \
@@ -28,14 +32,18 @@ struct exchange {
     struct upstream *upstream; /* NULL before it starts and after its end */
     char *method;
     char *host;
-    char *base; /* "http://HOST/proxy/NAME", for redirects */
-    bool begun; /* the response's head went to the client */
+    char *base;             /* "http://HOST/proxy/NAME", for redirects */
+    struct decode *decode;  /* takes a coding off that nobody asked for, to see what is inside */
+    const char *unreadable; /* reason, when an answer can't be searched for the credential */
+    bool begun;             /* the response's head went to the client */
     int status;
     struct model_account account; /* of a model request */
     uint64_t started_ms;
     uint64_t request_bytes;
     uint64_t response_bytes;
-    const char *refused; /* reason, when the http layer refused the body */
+    const char *refused;                /* reason, when the http layer refused the body */
+    struct body_gate *gate;             /* NULL: the body needs no judge */
+    const struct http_request *request; /* with a gate, until it is open */
 };
 
 struct client_conn {
@@ -62,6 +70,8 @@ static uint64_t now_ms(const struct client_conn *conn)
 
 static void exchange_finish(struct exchange *exchange)
 {
+    body_gate_free(exchange->gate);
+    decode_free(exchange->decode);
     policy_decision_finish(&exchange->decision);
     inject_veil_free(exchange->veil);
     free(exchange->method);
@@ -77,6 +87,7 @@ static void record(struct client_conn *conn, enum audit_verdict verdict, const c
     struct exchange *exchange = &conn->exchange;
     const struct proxy_options *options = &conn->run->proxy->options;
     const struct service *service = exchange->decision.service;
+    AUTO_BUF struct buf detail = BUF_INIT(1u << 20);
     struct proxy_decision decision = {
         .run_id = conn->run->id,
         .service = service != NULL ? service->name : "",
@@ -94,6 +105,11 @@ static void record(struct client_conn *conn, enum audit_verdict verdict, const c
     if (!conn->active)
         return;
     conn->active = false;
+    if (exchange->decision.git == GIT_ENDPOINT_PUSH && exchange->gate != NULL)
+        git_push_describe(exchange->gate, &detail);
+    if (inject_veil_found(exchange->veil) > 0)
+        buf_printf(&detail, "%sreflected_secret", detail.len > 0 ? "; " : "");
+    decision.detail = buf_text(&detail);
     if (status >= 200 && status < 300 && verdict == AUDIT_ALLOW && exchange->decision.model)
         conn->run->answered++;
     if (options->on_decision != NULL)
@@ -146,12 +162,45 @@ static void answer_error(struct client_conn *conn, int status, const char *type,
     http_headers_finish(&headers);
 }
 
+/* Git shows a person what an error page in plain text says, and its LFS what is in "message". */
+static bool answer_git(struct client_conn *conn, const struct policy_decision *decision)
+{
+    AUTO_BUF struct buf body = BUF_INIT(ERROR_BODY_MAX);
+    struct http_headers headers;
+    bool lfs = decision->git == GIT_ENDPOINT_LFS;
+
+    if (decision->challenge ||
+        (!lfs && decision->git != GIT_ENDPOINT_READ && decision->git != GIT_ENDPOINT_PUSH_REFS))
+        return false;
+    http_headers_init(&headers);
+    if (lfs) {
+        struct json_writer writer;
+
+        json_write_init(&writer, &body);
+        json_write_object(&writer);
+        json_member_string(&writer, "message", decision->message);
+        json_member_string(&writer, "code", decision->reason);
+        json_write_object_end(&writer);
+        http_headers_add(&headers, "content-type", "application/vnd.git-lfs+json");
+    } else {
+        buf_printf(&body, "%s (%s)\n%s\n", decision->message, decision->reason, NO_RETRY_HINT);
+        http_headers_add(&headers, "content-type", "text/plain; charset=utf-8");
+    }
+    http_conn_respond(conn->http, decision->status, &headers, buf_text(&body), body.len);
+    http_headers_finish(&headers);
+    return true;
+}
+
 static void answer_refusal(struct client_conn *conn)
 {
     const struct policy_decision *decision = &conn->exchange.decision;
     const char *reason = decision->reason;
     int status = decision->status;
 
+    if (answer_git(conn, decision)) {
+        record(conn, AUDIT_DENY, reason, status);
+        return;
+    }
     answer_error(conn, status, "permission_error", reason, decision->message, NO_RETRY_HINT);
     record(conn, AUDIT_DENY, reason, status);
 }
@@ -185,6 +234,16 @@ static const struct failure failures[] = {
                                 "the service's answer is malformed", NULL },
     [UPSTREAM_END_OTHER] = { "upstream_error", AUDIT_ERROR, 502, "api_error",
                              "the request to the service failed", NULL },
+};
+
+/* What can't be searched for the credential isn't passed on. */
+static const struct failure unreadable = {
+    "upstream_encoding",
+    AUDIT_ERROR,
+    502,
+    "api_error",
+    "the service's answer is compressed in a way that can't be read, though it was asked not to be",
+    NULL
 };
 
 static void answer_failure(struct client_conn *conn, const struct failure *failure)
@@ -258,7 +317,8 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
     for (size_t i = 0; i < kept.count; i++) {
         struct http_header *header = &kept.items[i];
 
-        if (is_dropped_from_response(header->name))
+        if (is_dropped_from_response(header->name) ||
+            (conn->exchange.decode != NULL && strcasecmp(header->name, "content-encoding") == 0))
             continue;
         inject_veil_text(conn->exchange.veil, header->name);
         inject_veil_text(conn->exchange.veil, header->value);
@@ -274,13 +334,28 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
     http_headers_finish(&kept);
 }
 
-static bool is_readable_event_stream(const struct http_response_head *head)
+static bool is_readable_event_stream(const struct exchange *exchange,
+                                     const struct http_response_head *head)
 {
     const char *type = http_headers_get(&head->headers, "content-type");
     const char *encoding = http_headers_get(&head->headers, "content-encoding");
 
     return type != NULL && strncasecmp(type, "text/event-stream", 17) == 0 &&
-           (encoding == NULL || strcasecmp(encoding, "identity") == 0);
+           (encoding == NULL || strcasecmp(encoding, "identity") == 0 || exchange->decode != NULL);
+}
+
+/* With a credential to hide, an answer must be readable, though "identity" was asked for. */
+static bool prepare_decode(struct exchange *exchange, const struct http_response_head *head)
+{
+    const char *encoding = http_headers_get(&head->headers, "content-encoding");
+    bool known;
+
+    if (exchange->veil == NULL || encoding == NULL)
+        return true;
+    if (http_headers_count_of(&head->headers, "content-encoding") > 1)
+        return false;
+    exchange->decode = decode_new(encoding, &known);
+    return known;
 }
 
 static void on_upstream_head(void *data, const struct http_response_head *head)
@@ -290,13 +365,19 @@ static void on_upstream_head(void *data, const struct http_response_head *head)
     struct http_headers headers;
 
     run_note_traffic(conn->run);
+    if (!prepare_decode(exchange, head)) {
+        exchange->unreadable = "upstream_encoding";
+        return;
+    }
     exchange->begun = true;
     exchange->status = head->status;
     if (exchange->decision.model)
-        model_account_head(&exchange->account, conn->run, head, is_readable_event_stream(head));
+        model_account_head(&exchange->account, conn->run, head,
+                           is_readable_event_stream(exchange, head));
     http_headers_init(&headers);
     copy_response_headers(conn, head, &headers);
-    http_conn_begin(conn->http, head->status, NULL, &headers, head->content_length);
+    http_conn_begin(conn->http, head->status, NULL, &headers,
+                    exchange->decode != NULL ? -1 : head->content_length);
     http_headers_finish(&headers);
 }
 
@@ -304,9 +385,31 @@ static void send_veiled(struct client_conn *conn, const char *bytes, size_t len)
 {
     AUTO_BUF struct buf shown;
 
+    model_account_body(&conn->exchange.account, bytes, len);
+    if (inject_veil_passes(conn->exchange.veil, bytes, len)) {
+        http_conn_send(conn->http, bytes, len);
+        return;
+    }
     buf_init(&shown, PIECE_MAX);
     inject_veil_feed(conn->exchange.veil, bytes, len, &shown);
     http_conn_send(conn->http, buf_text(&shown), shown.len);
+}
+
+static void send_decoded(struct client_conn *conn, const char *bytes, size_t len)
+{
+    struct exchange *exchange = &conn->exchange;
+    AUTO_BUF struct buf plain = BUF_INIT(DECODED_MAX);
+
+    if (exchange->decode == NULL) {
+        send_veiled(conn, bytes, len);
+        return;
+    }
+    if (decode_feed(exchange->decode, bytes, len, &plain) < 0) {
+        exchange->unreadable = "upstream_encoding";
+        return;
+    }
+    if (plain.len > 0)
+        send_veiled(conn, plain.data, plain.len);
 }
 
 /* The end of a body that was received whole. */
@@ -328,9 +431,12 @@ static bool on_upstream_body(void *data, const char *bytes, size_t len)
     if (http_conn_over_high(conn->http))
         return false;
     run_note_traffic(conn->run);
-    model_account_body(&exchange->account, bytes, len);
+    if (exchange->unreadable != NULL)
+        return true; /* dropped; the end says why */
+    if (exchange->gate != NULL && exchange->gate->reads_answer && exchange->status == 200)
+        exchange->gate->kind->on_answer(exchange->gate, bytes, len);
     exchange->response_bytes += len;
-    send_veiled(conn, bytes, len);
+    send_decoded(conn, bytes, len);
     return true;
 }
 
@@ -348,8 +454,20 @@ static void on_upstream_end(void *data, enum upstream_end end)
     int status = exchange->status;
 
     exchange->upstream = NULL;
+    if (exchange->unreadable == NULL && end == UPSTREAM_END_OK && exchange->decode != NULL &&
+        exchange->response_bytes > 0 && !decode_ended(exchange->decode))
+        exchange->unreadable = "upstream_encoding";
+    if (exchange->unreadable != NULL && !exchange->begun) {
+        answer_failure(conn, &unreadable);
+        return;
+    }
     if (!exchange->begun) {
         answer_failure(conn, &failures[end]);
+        return;
+    }
+    if (exchange->unreadable != NULL) {
+        record(conn, AUDIT_ERROR, exchange->unreadable, 0);
+        http_conn_reset(conn->http);
         return;
     }
     if (end == UPSTREAM_END_OK && !model_account_whole(&exchange->account)) {
@@ -414,8 +532,12 @@ static void pass_on(struct client_conn *conn, const struct http_request *request
         answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
         return;
     }
-    if (inject_headers(options.service, request, proxy->vault, &options.headers, &exchange->veil,
-                       &err) < 0) {
+    const struct inject_source source = {
+        .vault = exchange->decision.anonymous ? NULL : proxy->vault,
+        .cache = &proxy->caches[options.service - proxy->services.items],
+    };
+    if (inject_headers(options.service, request, &source, &options.headers, &exchange->veil, &err) <
+        0) {
         refuse_for_secret(conn, &err);
         return;
     }
@@ -452,6 +574,101 @@ static bool budget_allows(struct client_conn *conn)
     return false;
 }
 
+/* Gates
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static void on_pushed(void *data)
+{
+    run_note_pushed(data);
+}
+
+/* The judge that a request's body needs, or NULL. */
+static struct body_gate *make_gate(struct client_conn *conn, const struct http_request *request)
+{
+    const struct policy_decision *decision = &conn->exchange.decision;
+    const struct service *service = decision->service;
+    struct run *run = conn->run;
+
+    if (decision->graphql)
+        return graphql_gate_new(request);
+    if (decision->git != GIT_ENDPOINT_PUSH)
+        return NULL;
+    AUTO_FREE
+    char *place =
+        mem_printf("%s%.*s", service->name, (int)decision->repository_len, decision->path);
+    const struct git_push_options options = {
+        .rules = { .refs = (const char *const *)service->push_refs,
+                   .ref_count = service->push_ref_count,
+                   .branch = decision->repository != NULL ? decision->repository->branch : "",
+                   .overwrite = service->push_overwrite },
+        .tips = &run->tips,
+        .place = place,
+        .on_pushed = on_pushed,
+        .data = run,
+    };
+    return git_push_gate_new(request, &options);
+}
+
+static void open_gate(struct client_conn *conn)
+{
+    struct exchange *exchange = &conn->exchange;
+
+    pass_on(conn, exchange->request);
+    if (exchange->upstream == NULL)
+        return; /* answered, and the exchange is over */
+    if (!upstream_send(exchange->upstream, exchange->gate->held.data, exchange->gate->held.len))
+        http_conn_pause_body(conn->http);
+    buf_finish(&exchange->gate->held);
+}
+
+static void answer_shut_gate(struct client_conn *conn)
+{
+    const struct body_refusal *refusal = &conn->exchange.gate->refusal;
+    const char *reason = refusal->reason;
+    int status = refusal->status;
+
+    if (refusal->type != NULL) {
+        struct http_headers headers;
+
+        http_headers_init(&headers);
+        http_headers_add(&headers, "content-type", refusal->type);
+        http_headers_add(&headers, "cache-control", "no-cache");
+        http_conn_respond(conn->http, status, &headers, buf_text(&refusal->body),
+                          refusal->body.len);
+        http_headers_finish(&headers);
+    } else {
+        answer_error(conn, status, "permission_error", reason, refusal->message, NO_RETRY_HINT);
+    }
+    record(conn, AUDIT_DENY, reason, status);
+}
+
+/* True while the body is the gate's business. */
+static bool feed_gate(struct client_conn *conn, const char *bytes, size_t len)
+{
+    struct body_gate *gate = conn->exchange.gate;
+
+    if (gate == NULL || gate->state == BODY_GATE_OPEN)
+        return false;
+    if (body_gate_feed(gate, bytes, len) == BODY_GATE_OPEN)
+        open_gate(conn);
+    else if (body_gate_overrun(gate))
+        client_conn_cut(conn, gate->refusal.reason);
+    return true;
+}
+
+static void end_gate(struct client_conn *conn)
+{
+    struct body_gate *gate = conn->exchange.gate;
+
+    if (gate == NULL || gate->state == BODY_GATE_OPEN)
+        return;
+    if (body_gate_end(gate) == BODY_GATE_OPEN)
+        open_gate(conn);
+    else
+        answer_shut_gate(conn);
+}
+
 static void on_request(void *data, struct http_conn *http, const struct http_request *request)
 {
     struct client_conn *conn = data;
@@ -471,7 +688,13 @@ static void on_request(void *data, struct http_conn *http, const struct http_req
         return;
     exchange->base =
         mem_printf("http://%s/proxy/%s", request->host, exchange->decision.service->name);
-    pass_on(conn, request);
+    exchange->gate = make_gate(conn, request);
+    if (exchange->gate == NULL) {
+        pass_on(conn, request);
+        return;
+    }
+    exchange->request = request;
+    http_conn_continue(conn->http);
 }
 
 static void on_body(void *data, struct http_conn *http, const char *bytes, size_t len)
@@ -481,6 +704,8 @@ static void on_body(void *data, struct http_conn *http, const char *bytes, size_
 
     exchange->request_bytes += len;
     run_note_traffic(conn->run);
+    if (feed_gate(conn, bytes, len))
+        return;
     if (exchange->upstream != NULL && !upstream_send(exchange->upstream, bytes, len))
         http_conn_pause_body(http);
 }
@@ -490,6 +715,7 @@ static void on_body_end(void *data, struct http_conn *http)
     struct client_conn *conn = data;
 
     (void)http;
+    end_gate(conn);
     if (conn->exchange.upstream != NULL)
         upstream_send_end(conn->exchange.upstream);
 }

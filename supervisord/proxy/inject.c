@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "common/mem.h"
-#include "proxy/mask.h"
+#include "proxy/scrub.h"
 
 static const char *const dropped[] = {
     /* credentials */
@@ -37,12 +37,8 @@ static const char *const dropped[] = {
     "if-range",
 };
 
-#define VEIL_SHORTEST 8u /* shorter ones would be found by chance */
-
 struct inject_veil {
-    struct secret *secrets[MASK_PATTERNS_MAX]; /* as stored, as sent */
-    size_t count;
-    struct buf held; /* the last bytes, which begin like one of them; wiped */
+    struct scrub scrub;
 };
 
 bool inject_drops(const struct service *service, const char *name)
@@ -138,66 +134,92 @@ static void append_line(struct curl_slist **list, const struct service *service,
     free(line);
 }
 
-/* Takes its own reference to SECRET. */
-static void veil_add(struct inject_veil *veil, struct secret *secret, size_t len)
+static struct inject_veil *veil_new(struct scrub_set *set)
 {
-    if (len >= VEIL_SHORTEST)
-        veil->secrets[veil->count++] = secret_ref(secret);
+    struct inject_veil *veil = NEW(struct inject_veil);
+
+    scrub_init(&veil->scrub, set);
+    return veil;
 }
 
-/* The form that is sent is hidden as well as the one that is stored. */
-static int append_basic(struct curl_slist **list, const struct service *service, const char *value,
-                        size_t len, struct inject_veil *veil, struct error *err)
+/* Looks for what is stored, SHOWN[0], and what is sent in its place, SHOWN[1], if that differs. A
+ * set is kept as long as the secret stays the same. */
+static int make_veil(struct inject_cache *cache, struct secret *secret,
+                     const struct scrub_source *shown, size_t count, struct inject_veil **veil,
+                     struct error *err)
 {
-    char *encoded = render_basic(service, value, len);
-    size_t encoded_len = strlen(encoded);
-    struct secret *rendered = encoded_len <= SECRET_MAX ? secret_new(encoded, encoded_len) : NULL;
+    bool empty = false;
+    struct scrub_set *set;
 
-    if (rendered != NULL) {
-        append_line(list, service, encoded, encoded_len);
-        veil_add(veil, rendered, encoded_len);
-    }
-    sodium_memzero(encoded, encoded_len);
-    free(encoded);
-    if (rendered == NULL)
-        return error_set(err, ERR_LIMIT, 0, "no guarded memory for secret %s", service->secret);
-    secret_unref(rendered);
+    set = scrub_set_new(shown, count, &empty);
+    if (set == NULL && !empty)
+        return error_set(err, ERR_LIMIT, 0, "no guarded memory to look for the credential");
+    inject_cache_finish(cache);
+    cache->secret = secret_ref(secret);
+    cache->set = set;
+    *veil = set != NULL ? veil_new(set) : NULL;
     return 0;
+}
+
+/* True when the set of SECRET is at hand. */
+static bool cached_veil(const struct inject_cache *cache, const struct secret *secret,
+                        struct inject_veil **veil)
+{
+    if (cache->secret != secret)
+        return false;
+    *veil = cache->set != NULL ? veil_new(cache->set) : NULL;
+    return true;
+}
+
+void inject_cache_finish(struct inject_cache *cache)
+{
+    secret_unref(cache->secret);
+    scrub_set_unref(cache->set);
+    *cache = (struct inject_cache){ 0 };
 }
 
 /* SECRET is open as VALUE. */
 static int use_secret(struct curl_slist **list, const struct service *service,
-                      struct secret *secret, const char *value, size_t len,
-                      struct inject_veil *veil, struct error *err)
+                      struct secret *secret, const struct scrub_source *value,
+                      struct inject_cache *cache, struct inject_veil **veil, struct error *err)
 {
-    if (!secret_valid(value, len))
+    struct scrub_source shown[2] = { *value };
+    size_t count = 1;
+    char *encoded = NULL;
+    int status = 0;
+
+    if (!secret_valid(value->text, value->len))
         return error_set(err, ERR_INVALID, 0, "secret %s can't be a header value", service->secret);
-    veil_add(veil, secret, len);
-    if (service->inject == INJECT_BASIC)
-        return append_basic(list, service, value, len, veil, err);
-    append_line(list, service, value, len);
-    return 0;
+    if (service->inject == INJECT_BASIC) {
+        encoded = render_basic(service, value->text, value->len);
+        shown[count++] = (struct scrub_source){ encoded, strlen(encoded) };
+    }
+    append_line(list, service, shown[count - 1].text, shown[count - 1].len);
+    if (!cached_veil(cache, secret, veil))
+        status = make_veil(cache, secret, shown, count, veil, err);
+    if (encoded != NULL)
+        sodium_memzero(encoded, strlen(encoded));
+    free(encoded);
+    return status;
 }
 
 int inject_headers(const struct service *service, const struct http_request *request,
-                   struct vault *vault, struct curl_slist **out, struct inject_veil **veil,
-                   struct error *err)
+                   const struct inject_source *source, struct curl_slist **out,
+                   struct inject_veil **veil, struct error *err)
 {
     struct curl_slist *list = NULL;
-    struct inject_veil *made;
+    struct scrub_source value;
     struct secret *secret;
     struct error why = ERROR_INIT;
-    const char *value;
-    size_t len;
     int status;
 
     *veil = NULL;
     append_client_headers(&list, service, request);
-    if (service->inject == INJECT_NONE) {
+    if (service->inject == INJECT_NONE || source->vault == NULL) {
         *out = list;
         return 0;
     }
-    secret = vault_get(vault, service->secret, &why);
+    secret = vault_get(source->vault, service->secret, &why);
     if (secret == NULL && service->git && why.code == ERR_NOT_FOUND) {
         /* Public repositories need none; of a private one git is told by its server. */
         *out = list;
@@ -208,19 +230,15 @@ int inject_headers(const struct service *service, const struct http_request *req
         *err = why;
         return -1;
     }
-    made = NEW(struct inject_veil);
-    buf_init(&made->held, SECRET_MAX);
-    value = secret_open(secret, &len);
-    status = use_secret(&list, service, secret, value, len, made, err);
+    value.text = secret_open(secret, &value.len);
+    status = use_secret(&list, service, secret, &value, source->cache, veil, err);
     secret_shut(secret);
     secret_unref(secret);
     if (status < 0) {
-        inject_veil_free(made);
         inject_free(list);
         return -1;
     }
     *out = list;
-    *veil = made;
     return 0;
 }
 
@@ -239,63 +257,36 @@ void inject_veil_free(struct inject_veil *veil)
 {
     if (veil == NULL)
         return;
-    for (size_t i = 0; i < veil->count; i++)
-        secret_unref(veil->secrets[i]);
-    if (veil->held.data != NULL)
-        sodium_memzero(veil->held.data, veil->held.cap);
-    buf_finish(&veil->held);
+    scrub_finish(&veil->scrub);
     free(veil);
-}
-
-static void open_all(struct inject_veil *veil, struct mask_pattern patterns[MASK_PATTERNS_MAX])
-{
-    for (size_t i = 0; i < veil->count; i++)
-        patterns[i].text = secret_open(veil->secrets[i], &patterns[i].len);
-}
-
-static void shut_all(struct inject_veil *veil)
-{
-    for (size_t i = 0; i < veil->count; i++)
-        secret_shut(veil->secrets[i]);
 }
 
 void inject_veil_text(struct inject_veil *veil, char *text)
 {
-    struct mask_pattern patterns[MASK_PATTERNS_MAX];
+    if (veil != NULL)
+        veil->scrub.found += scrub_text(veil->scrub.set, text, strlen(text));
+}
 
-    if (veil == NULL || veil->count == 0)
-        return;
-    open_all(veil, patterns);
-    mask_all(text, strlen(text), patterns, veil->count);
-    shut_all(veil);
+bool inject_veil_passes(const struct inject_veil *veil, const char *data, size_t len)
+{
+    return veil == NULL || scrub_passes(&veil->scrub, data, len);
 }
 
 void inject_veil_feed(struct inject_veil *veil, const char *data, size_t len, struct buf *out)
 {
-    struct mask_pattern patterns[MASK_PATTERNS_MAX];
-    size_t start = out->len;
-    size_t kept;
-
-    if (veil == NULL || veil->count == 0) {
+    if (veil == NULL)
         buf_append(out, data, len);
-        return;
-    }
-    buf_append(out, veil->held.data, veil->held.len);
-    buf_append(out, data, len);
-    BUG_ON(out->failed);
-    open_all(veil, patterns);
-    mask_all(out->data + start, out->len - start, patterns, veil->count);
-    kept = mask_open_end(out->data + start, out->len - start, patterns, veil->count);
-    shut_all(veil);
-    buf_clear(&veil->held);
-    buf_append(&veil->held, out->data + out->len - kept, kept);
-    out->len -= kept;
+    else
+        scrub_feed(&veil->scrub, data, len, out);
 }
 
 void inject_veil_end(struct inject_veil *veil, struct buf *out)
 {
-    if (veil == NULL)
-        return;
-    buf_append(out, veil->held.data, veil->held.len);
-    buf_clear(&veil->held);
+    if (veil != NULL)
+        scrub_end(&veil->scrub, out);
+}
+
+size_t inject_veil_found(const struct inject_veil *veil)
+{
+    return veil != NULL ? veil->scrub.found : 0;
 }

@@ -12,25 +12,44 @@
 /* Hides a credential that an upstream gives back. */
 struct inject_veil;
 
+/* What is looked for in a service's answers, made once for each secret; zeroed at first. */
+struct scrub_set;
+struct inject_cache {
+    struct secret *secret;
+    struct scrub_set *set;
+};
+void inject_cache_finish(struct inject_cache *cache);
+
+struct inject_source {
+    struct vault *vault;        /* NULL: the request goes without a credential */
+    struct inject_cache *cache; /* of the service */
+};
+
 /* Builds libcurl's header list for REQUEST, and the veil for its response. A git service without
  * its secret goes without one. ERR->code is ERR_NOT_FOUND when the secret isn't there, ERR_INVALID
- * when it can't be a header value. *OUT is freed with inject_free as soon as libcurl is done with
- * it, *VEIL (which may be NULL: nothing to hide) with inject_veil_free. */
+ * when it can't be a header value, ERR_LIMIT without guarded memory. *OUT is freed with inject_free
+ * as soon as libcurl is done with it, *VEIL (which may be NULL: nothing to hide) with
+ * inject_veil_free. */
 int inject_headers(const struct service *service, const struct http_request *request,
-                   struct vault *vault, struct curl_slist **out, struct inject_veil **veil,
-                   struct error *err);
+                   const struct inject_source *source, struct curl_slist **out,
+                   struct inject_veil **veil, struct error *err);
 /* Wipes, then frees. */
 void inject_free(struct curl_slist *list);
 
 /* The functions take NULL for a veil that hides nothing. */
 void inject_veil_free(struct inject_veil *veil);
-/* Overwrites the credential in TEXT, as it was stored and as it was sent, by as many asterisks. */
+/* Overwrites the credential in TEXT, however it is written (scrub.h), by as many asterisks. */
 void inject_veil_text(struct inject_veil *veil, char *text);
+/* True when the next piece of a body may be shown as it is. */
+bool inject_veil_passes(const struct inject_veil *veil, const char *data, size_t len);
 /* Appends to OUT what may be shown of the next piece of a body; the start of what may become a
  * credential is held back. */
 void inject_veil_feed(struct inject_veil *veil, const char *data, size_t len, struct buf *out);
 /* Appends what was held back: the body is over. */
 void inject_veil_end(struct inject_veil *veil, struct buf *out);
+
+/* How often the credential was hidden. */
+size_t inject_veil_found(const struct inject_veil *veil);
 
 /* True for headers of the client that never go upstream: credentials of any kind, what tells where
  * the client is, what changes the method behind the judge's back. Hop-by-hop and framing headers

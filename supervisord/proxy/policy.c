@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "proxy/entry.h"
+#include "proxy/forge_rules.h"
 
 #define BASIC_MAX 512 /* decoded bytes of a Basic credential */
 
@@ -332,37 +333,40 @@ static bool rule_matches(const struct allow_rule *rule, const char *method, cons
     return rule->below ? str_starts(path, rule->path) : strcmp(path, rule->path) == 0;
 }
 
-/* /OWNER/REPO and behind it exactly END; more owners (GitLab's groups) are fine. */
-static bool git_path(const char *path, const char *end)
+/* Of an API only what leads round no other rule. The session's repositories are those of the
+ * forge's git service. */
+static bool check_forge(const struct http_request *request, const struct policy_grant *grant,
+                        struct policy_decision *out)
 {
-    size_t len = strlen(path);
-    size_t end_len = strlen(end);
-    size_t slashes = 0;
+    const char *reason = NULL;
+    const char *message = NULL;
+    enum forge_verdict verdict =
+        forge_judge_github(request->method, out->path, "", &reason, &message);
 
-    if (len <= end_len || strcmp(path + len - end_len, end) != 0)
-        return false;
-    for (size_t i = 0; i < len - end_len; i++)
-        slashes += path[i] == '/' ? 1 : 0;
-    return slashes >= 2 && path[len - end_len - 1] != '/';
+    for (size_t i = 0; i < grant->repository_count && verdict == FORGE_ANONYMOUS; i++)
+        if (str_equal(grant->repositories[i].service->name, "github"))
+            verdict = forge_judge_github(request->method, out->path, grant->repositories[i].path,
+                                         &reason, &message);
+    if (verdict == FORGE_REFUSED)
+        return refuse(out, 403, reason, message);
+    out->anonymous = verdict == FORGE_ANONYMOUS;
+    return true;
 }
 
-static bool git_allows(const char *method, const char *path, const char *query)
-{
-    if (strcmp(method, "GET") == 0 && git_path(path, "/info/refs"))
-        return strcmp(query, "?service=git-upload-pack") == 0 ||
-               strcmp(query, "?service=git-receive-pack") == 0;
-    if (strcmp(method, "POST") == 0 && query[0] == '\0')
-        return git_path(path, "/git-upload-pack") || git_path(path, "/git-receive-pack");
-    return false;
-}
-
-static bool check_rules(const struct http_request *request, const char *query,
+static bool check_rules(const struct http_request *request, const struct policy_grant *grant,
                         struct policy_decision *out)
 {
     const struct service *service = out->service;
 
-    if (service->git && git_allows(request->method, out->path, query))
+    if (out->git == GIT_ENDPOINT_LFS)
+        return refuse(out, 403, "lfs_not_allowed",
+                      "Git LFS is not served to sandboxes: its storage is reached with credentials "
+                      "of its own");
+    if (service->git && out->git != GIT_ENDPOINT_NONE)
         return true;
+    out->graphql = service->forge && strncasecmp(out->path, "/graphql", 8) == 0;
+    if (service->forge && service->rule_count == 0)
+        return check_forge(request, grant, out);
     if (!service->git && service->rule_count == 0)
         return true;
     for (size_t i = 0; i < service->rule_count; i++)
@@ -370,6 +374,64 @@ static bool check_rules(const struct http_request *request, const char *query,
             return true;
     return refuse(out, 403, "request_not_allowed",
                   "this method and path are not allowed for the service");
+}
+
+/* Which repository and what git wants of it. A way to push that isn't recognised here would not be
+ * judged, so there is none. */
+static bool find_repository(const struct http_request *request, const char *query,
+                            struct policy_decision *out)
+{
+    struct git_place place;
+
+    if (!out->service->pushes)
+        return true;
+    place = git_place_of(request->method, out->path, query);
+    out->git = place.endpoint;
+    out->repository_len = place.repository_len;
+    if (place.endpoint == GIT_ENDPOINT_NONE && strcasestr(out->path, "git-receive-pack") != NULL)
+        return refuse(out, 403, "request_not_allowed", "this is not how git pushes");
+    return true;
+}
+
+static const struct policy_repository *own_repository(const struct policy_grant *grant,
+                                                      const struct policy_decision *decision)
+{
+    for (size_t i = 0; i < grant->repository_count; i++) {
+        const struct policy_repository *own = &grant->repositories[i];
+
+        if (own->service == decision->service &&
+            git_repository_same(decision->path, decision->repository_len, own->path,
+                                strlen(own->path)))
+            return own;
+    }
+    return NULL;
+}
+
+/* The session's repositories, in their own spelling; those of the configuration; others without
+ * credential, and never to push. */
+static bool check_repository(const struct policy_grant *grant, struct policy_decision *out)
+{
+    const struct service *service = out->service;
+
+    if (out->git == GIT_ENDPOINT_NONE)
+        return true;
+    out->repository = own_repository(grant, out);
+    if (out->repository != NULL) {
+        char *path = mem_printf("%s%s", out->repository->path, out->path + out->repository_len);
+
+        free(out->path);
+        out->path = path;
+        out->repository_len = strlen(out->repository->path);
+        return true;
+    }
+    if (git_repository_listed((const char *const *)service->repositories, service->repository_count,
+                              out->path, out->repository_len))
+        return true;
+    if (out->git != GIT_ENDPOINT_READ)
+        return refuse(out, 403, "repository_not_allowed",
+                      "this run may push to its session's own repositories only");
+    out->anonymous = true;
+    return true;
 }
 
 static bool is_granted(const struct policy_grant *grant, const struct service *service)
@@ -403,7 +465,8 @@ void policy_decide(const struct http_request *request, const struct policy_grant
         refuse(out, 403, "service_not_granted", "this run may not use the service");
         return;
     }
-    if (!check_rules(request, entry.query, out))
+    if (!find_repository(request, entry.query, out) || !check_rules(request, grant, out) ||
+        !check_repository(grant, out))
         return;
     out->allowed = true;
     out->reason = "ok";

@@ -7,13 +7,22 @@
 #include <stddef.h>
 
 #include "http/http.h"
+#include "proxy/git_rules.h"
 #include "proxy/services.h"
 #include "proxy/token.h"
+
+struct policy_repository {
+    const struct service *service;
+    char *path;   /* "/o/r.git" */
+    char *branch; /* that the session may push; "" none */
+};
 
 struct policy_grant {
     const struct services *services;
     const bool *granted; /* by index into services */
     struct token_hash token;
+    const struct policy_repository *repositories; /* the session's own */
+    size_t repository_count;
 };
 
 struct policy_decision {
@@ -26,7 +35,13 @@ struct policy_decision {
                        password */
     char *path;     /* canonical, below the service, without the query; "" when there is none */
     char *upstream_path; /* prefix, path and query, when allowed */
-    bool model; /* a request that a model answers: its event stream must have its final event */
+    enum git_endpoint
+        git; /* what git wants of a repository, NONE when this is about something else */
+    const struct policy_repository *repository; /* the session's own that is meant; NULL */
+    size_t repository_len;                      /* PATH begins with the repository */
+    bool anonymous; /* no credential goes with it: a repository that isn't the session's */
+    bool graphql;   /* its body has to be judged: graphql.h */
+    bool model;     /* a request that a model answers: its event stream must have its final event */
 };
 
 void policy_decide(const struct http_request *request, const struct policy_grant *grant,

@@ -25,6 +25,9 @@ static void proxy_part_closed(struct proxy *proxy)
     void (*done)(void *data) = proxy->done;
     void *data = proxy->done_data;
 
+    for (size_t i = 0; i < proxy->services.count; i++)
+        inject_cache_finish(&proxy->caches[i]);
+    free(proxy->caches);
     services_finish(&proxy->services);
     free(proxy->ca_file);
     free(proxy);
@@ -66,6 +69,7 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
         free(proxy);
         return -1;
     }
+    proxy->caches = mem_new_zero(proxy->services.count + 1, sizeof(*proxy->caches));
     proxy->loop = loop;
     proxy->vault = vault;
     proxy->clock = clock;
@@ -112,6 +116,12 @@ void run_part_closed(struct run *run)
     /* The run's own part goes with revoking, so this one is revoked. */
     free(run->id);
     free(run->granted);
+    for (size_t i = 0; i < run->grant.repository_count; i++) {
+        free(run->repositories[i].path);
+        free(run->repositories[i].branch);
+    }
+    free(run->repositories);
+    git_tips_finish(&run->tips);
     free(run->pools);
     free(run);
     proxy_part_closed(proxy);
@@ -141,6 +151,35 @@ void run_note_traffic(struct run *run)
         return;
     run->traffic_ms = now;
     options->on_traffic(options->data, run->id);
+}
+
+void run_note_pushed(struct run *run)
+{
+    const struct proxy_options *options = &run->proxy->options;
+    AUTO_BUF struct buf text;
+
+    buf_init(&text, 256u << 10);
+    git_tips_format(&run->tips, &text);
+    if (options->on_pushed != NULL && !text.failed)
+        options->on_pushed(options->data, run->id, buf_text(&text));
+}
+
+static void grant_repositories(struct run *run, const struct proxy_grant *grant)
+{
+    run->repositories = mem_new_zero(grant->repository_count + 1, sizeof(*run->repositories));
+    run->grant.repositories = run->repositories;
+    for (size_t i = 0; i < grant->repository_count; i++) {
+        const struct proxy_repository *from = &grant->repositories[i];
+        const struct service *service =
+            services_find(&run->proxy->services, from->service, strlen(from->service));
+
+        if (service == NULL)
+            continue;
+        run->repositories[run->grant.repository_count++] = (struct policy_repository){
+            .service = service, .path = mem_strdup(from->path), .branch = mem_strdup(from->branch)
+        };
+    }
+    git_tips_parse(&run->tips, grant->pushed);
 }
 
 /* Marks the services a run may use; a name that isn't configured grants nothing. */
@@ -173,6 +212,7 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->grant.granted = run->granted;
     list_init(&run->conns);
     mark_granted(run, grant);
+    grant_repositories(run, grant);
     run->grant.token = *hash;
     run->budget.requests = grant->model_requests;
     run->open = 1;

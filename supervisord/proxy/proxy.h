@@ -31,6 +31,14 @@ struct proxy_service {
     const char *secret;
     const char *const *allow;
     size_t allow_count;
+    /* For git: what may be pushed, as in git_rules.h; NULL: agent/... */
+    const char *const *push_refs;
+    size_t push_ref_count;
+    bool push_overwrite;
+    /* Repositories beside the session's own that the credential may be used for: "owner/name",
+     * "owner/...", "..." */
+    const char *const *repositories;
+    size_t repository_count;
 };
 
 enum audit_verdict { AUDIT_ALLOW, AUDIT_DENY, AUDIT_ERROR };
@@ -43,6 +51,7 @@ struct proxy_decision {
     const char *host;
     const char *path; /* without the query */
     enum audit_verdict verdict;
+    const char *detail; /* more about it, such as the refs of a push; "" mostly */
     const char *reason; /* "ok", "no_token", "unknown_service", "method_not_allowed",
                            "secret_missing", "upstream_connect", … */
     uint32_t status;    /* answered to the sandbox; 0: the connection was cut */
@@ -84,6 +93,9 @@ struct proxy_options {
     void (*on_traffic)(void *data, const char *run_id);
     /* A model request ended, other than by the client's own will. Only takes notes. May be NULL. */
     void (*on_model)(void *data, const struct proxy_model_news *news);
+    /* A push was taken by its server. PUSHED is all that the run's session has pushed, for a later
+     * grant. May be NULL. */
+    void (*on_pushed)(void *data, const char *run_id, const char *pushed);
     void *data;
 };
 
@@ -92,11 +104,21 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
 /* Cuts everything, then DONE. */
 void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data);
 
+/* A repository that is a session's own. */
+struct proxy_repository {
+    const char *service; /* a git service's name */
+    const char *path;    /* there: "/owner/name.git" */
+    const char *branch;  /* that the session may push; "" none */
+};
+
 struct proxy_grant {
     const char *run_id;
     const char *const *services; /* names this run may use; NULL: all that are configured */
     size_t service_count;
     uint64_t model_requests; /* that it has had already, at a restore */
+    const struct proxy_repository *repositories;
+    size_t repository_count;
+    const char *pushed; /* from on_pushed of an earlier run; NULL: nothing */
 };
 /* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
  * HASH. ERR_CONFLICT if the run has one. */

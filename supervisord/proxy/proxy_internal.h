@@ -5,6 +5,8 @@
 #include "common/list.h"
 #include "io/curl_loop.h"
 #include "io/listener.h"
+#include "proxy/git_tips.h"
+#include "proxy/inject.h"
 #include "proxy/model_watch.h"
 #include "proxy/policy.h"
 #include "proxy/proxy.h"
@@ -17,7 +19,8 @@ struct proxy {
     struct proxy_options options; /* defaults filled in; services are in the table below */
     char *ca_file;
     struct services services;
-    struct list runs; /* run::link */
+    struct inject_cache *caches; /* one a service */
+    struct list runs;            /* run::link */
     uv_idle_t closer; /* takes part in closing, so that DONE always comes from the loop */
     unsigned open;    /* runs, also those being closed, and the handle */
     bool closing;
@@ -32,7 +35,9 @@ struct run {
     char *id;
     struct policy_grant grant;
     bool *granted;
-    struct listener *listener; /* NULL before attach and after revoke */
+    struct policy_repository *repositories; /* of the session */
+    struct git_tips tips;                   /* what the session has pushed */
+    struct listener *listener;              /* NULL before attach and after revoke */
     struct curl_loop *
         *pools; /* one a service, made at first use: connections are never shared between runs */
     struct list conns; /* client_conn::link */
@@ -51,6 +56,9 @@ void run_part_closed(struct run *run);
 struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err);
 /* A byte went either way. */
 void run_note_traffic(struct run *run);
+
+/* run::tips has changed. */
+void run_note_pushed(struct run *run);
 
 /* client_conn.c */
 struct client_conn;

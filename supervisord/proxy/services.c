@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "http/http.h"
+#include "proxy/git_rules.h"
 #include "proxy/policy.h"
 
 #define NAME_MAX_LEN 64
@@ -173,6 +174,38 @@ static int parse_rule(struct allow_rule *rule, const struct proxy_service *from,
     return 0;
 }
 
+static char **copy_list(const char *const *list, size_t count)
+{
+    char **copy = mem_new_zero(count + 1, sizeof(*copy));
+
+    for (size_t i = 0; i < count; i++)
+        copy[i] = mem_strdup(list[i]);
+    return copy;
+}
+
+static void free_list(char **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(list[i]);
+    free(list);
+}
+
+static int parse_git(struct service *service, const struct proxy_service *from, struct error *err)
+{
+    static const char *const default_refs[] = { "agent/..." };
+    bool given = from->push_refs != NULL;
+
+    service->push_ref_count = given ? from->push_ref_count : ARRAY_LEN(default_refs);
+    service->push_refs = copy_list(given ? from->push_refs : default_refs, service->push_ref_count);
+    service->push_overwrite = from->push_overwrite;
+    service->repositories = copy_list(from->repositories, from->repository_count);
+    service->repository_count = from->repository_count;
+    for (size_t i = 0; i < service->push_ref_count; i++)
+        if (!git_ref_pattern_valid(service->push_refs[i]))
+            return bad(err, from, "a ref to push must read agent/... or refs/heads/name");
+    return 0;
+}
+
 static int parse_service(struct service *service, const struct proxy_service *from,
                          struct error *err)
 {
@@ -189,7 +222,9 @@ static int parse_service(struct service *service, const struct proxy_service *fr
     }
     service->git = service->rule_count == 0 &&
                    (strcmp(service->name, "github") == 0 || strcmp(service->name, "gitlab") == 0);
-    return 0;
+    service->forge = strcmp(service->name, "github-api") == 0;
+    service->pushes = service->git || service->inject == INJECT_BASIC;
+    return parse_git(service, from, err);
 }
 
 static void service_finish(struct service *service)
@@ -199,6 +234,8 @@ static void service_finish(struct service *service)
         free(service->rules[i].path);
     }
     free(service->rules);
+    free_list(service->push_refs, service->push_ref_count);
+    free_list(service->repositories, service->repository_count);
     free(service->name);
     free(service->scheme);
     free(service->origin);

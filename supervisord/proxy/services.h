@@ -36,6 +36,14 @@ struct service {
     struct allow_rule *rules;
     size_t rule_count;
     bool git; /* only git's own endpoints, when no rules are given */
+    bool
+        pushes; /* git is served here: its pushes and repositories are judged, whatever the rules */
+    bool forge; /* a forge's API: forge_rules.h, when no rules are given */
+    char **push_refs;
+    size_t push_ref_count;
+    bool push_overwrite;
+    char **repositories;
+    size_t repository_count;
 };
 
 struct services {

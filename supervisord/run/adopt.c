@@ -92,9 +92,11 @@ static void go_on(struct run *run)
 static void on_listen(void *data, int fd, const struct error *err)
 {
     struct run *run = data;
-    const struct proxy_grant grant = { .run_id = run->record.id.text,
-                                       .model_requests = run->record.usage.requests };
+    struct proxy_grant grant = { .run_id = run->record.id.text,
+                                 .model_requests = run->record.usage.requests };
+    struct git_grant repositories;
     struct error local = ERROR_INIT;
+    int rc;
 
     if (err != NULL && !run->sandbox_over) {
         give_up(run, err);
@@ -110,7 +112,10 @@ static void on_listen(void *data, int fd, const struct error *err)
         fd_close(&fd);
         return;
     }
-    if (proxy_restore_run(run->runs->proxy, &grant, run->record.token_hash, &local) < 0) {
+    git_grant_init(&repositories, run, &grant);
+    rc = proxy_restore_run(run->runs->proxy, &grant, run->record.token_hash, &local);
+    git_grant_finish(&repositories);
+    if (rc < 0) {
         fd_close(&fd);
         give_up(run, &local);
     } else if (proxy_attach(run->runs->proxy, run->record.id.text, fd, &local) < 0) {

@@ -389,4 +389,19 @@ bool session_being_deleted(struct runs *runs, const struct id *session);
 void recover_lost(struct run *run, const char *why);
 int recover_all(struct runs *runs, struct error *err);
 
+/* git_grant.c */
+/* "github" also answers for the address people type, wherever the service's target points; NULL for
+ * other services. */
+const char *git_canonical_origin(const char *service);
+/* The session's repositories in the form of the proxy, which borrows them. */
+struct git_grant {
+    struct proxy_repository items[SESSION_PLACES_MAX];
+    char *paths[SESSION_PLACES_MAX];
+    size_t count;
+};
+/* Also fills GRANT, which must not outlive REPOSITORIES and the run's session. */
+void git_grant_init(struct git_grant *repositories, const struct run *run,
+                    struct proxy_grant *grant);
+void git_grant_finish(struct git_grant *repositories);
+
 #endif

@@ -101,6 +101,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data);
 void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decision);
 void runs_proxy_traffic(struct runs *runs, const char *run_id);
 void runs_proxy_model(struct runs *runs, const struct proxy_model_news *news);
+void runs_proxy_pushed(struct runs *runs, const char *run_id, const char *pushed);
 
 /* Commands. Synchronous: when they return 0 the change is on disk.
  * ------------------------------------------------ */

@@ -20,21 +20,6 @@ void run_touch(struct run *run)
  * -------------------------------------------------------------------------------------------------------
  */
 
-/* "github" also answers for the address people type, wherever the service's target points. */
-static const char *canonical_origin(const char *service)
-{
-    static const char *const origins[][2] = {
-        { "github", "https://github.com" },
-        { "gitlab", "https://gitlab.com" },
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(origins); i++) {
-        if (str_equal(origins[i][0], service))
-            return origins[i][1];
-    }
-    return NULL;
-}
-
 static void add_route(struct git_route *routes, size_t *count, const char *from,
                       const char *service)
 {
@@ -64,7 +49,7 @@ static void add_git_config(struct run *run, struct sandbox_spec *spec, const cha
 
     buf_init(&text, 64u << 10);
     for (size_t i = 0; i < options->git_service_count; i++) {
-        const char *origin = canonical_origin(options->git_services[i]);
+        const char *origin = git_canonical_origin(options->git_services[i]);
 
         add_route(routes, &count, options->git_targets[i], options->git_services[i]);
         if (origin != NULL && !str_equal(origin, options->git_targets[i]))
@@ -237,7 +222,9 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
                                            .data = run };
     struct runs *runs = run->runs;
     struct proxy_grant grant = { .run_id = run->record.id.text };
+    struct git_grant repositories;
     char token[PROXY_TOKEN_SIZE];
+    int rc;
 
     spec->id = mem_strdup(run->record.id.text);
     spec->runtime_dir = mem_strdup(run->runtime_dir);
@@ -245,7 +232,10 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
     spec->hostname = mem_strdup("sandbox");
     spec->limits = runs->options.limits;
     proxy_revoke(runs->proxy, run->record.id.text);
-    if (proxy_grant_run(runs->proxy, &grant, token, run->record.token_hash, err) < 0)
+    git_grant_init(&repositories, run, &grant);
+    rc = proxy_grant_run(runs->proxy, &grant, token, run->record.token_hash, err);
+    git_grant_finish(&repositories);
+    if (rc < 0)
         return -1;
     sandbox_spec_add_mount(spec, run->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, run->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);

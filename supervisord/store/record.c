@@ -142,6 +142,7 @@ static const struct field session_fields[] = {
     BOOL(15, struct session_record, places[0].set_up),
     U32(16, struct session_record, place_count),
     U32(17, struct session_record, place),
+    STRING(18, struct session_record, pushed),
     PLACE(100, 1),
     PLACE(108, 2),
     PLACE(116, 3),
@@ -167,6 +168,7 @@ static const struct field audit_fields[] = {
     U32(9, struct audit_record, status),          U64(10, struct audit_record, request_bytes),
     U64(11, struct audit_record, response_bytes), U64(12, struct audit_record, milliseconds),
     U64(13, struct audit_record, input_tokens),   U64(14, struct audit_record, output_tokens),
+    STRING(15, struct audit_record, detail),
 };
 
 static const struct layout run_layout = { "run", run_fields, ARRAY_LEN(run_fields) };

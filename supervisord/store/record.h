@@ -108,6 +108,7 @@ struct session_record {
     uint32_t place_count;                            /* at least 1 */
     uint32_t place;                                  /* that of the newest run */
     uint32_t host_uid;                               /* uid its sandbox runs under on the host */
+    char *pushed;                                    /* what it has pushed, as the proxy put it */
     uint64_t created_ms;
     uint64_t updated_ms;
     uint64_t run_count;
@@ -132,6 +133,7 @@ struct audit_record {
     char *method;
     char *host;
     char *path;       /* without query values that could hold secrets */
+    char *detail;     /* the refs of a push, "" mostly */
     uint32_t verdict; /* enum audit_verdict of proxy: 0 allow, 1 deny, 2 error */
     char *reason;
     uint32_t status;

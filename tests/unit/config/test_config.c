@@ -109,7 +109,7 @@ static void check_defaults(const struct config *config)
     CHECK_EQ(config->idle_exit_minutes, 0);
     CHECK(config->detect_registries);
     CHECK_EQ(config->egress_allow_count, 0u);
-    CHECK_EQ(config->service_count, 6u);
+    CHECK_EQ(config->service_count, 7u);
 }
 
 TEST(missing_and_empty_files_give_the_defaults)
@@ -412,7 +412,7 @@ TEST(an_entry_replaces_fields_of_a_built_in_service_or_makes_a_new_one)
         "\"models\": [ \"m-large\" ] } } } }");
     const struct config_service *corp = service(config, "corp-llm");
 
-    CHECK_EQ(config->service_count, 7u);
+    CHECK_EQ(config->service_count, 8u);
     CHECK_STR(service(config, "anthropic")->target, "http://127.0.0.1:4010/base");
     CHECK_STR(service(config, "anthropic")->secret, "ANTHROPIC_API_KEY");
     CHECK(!service(config, "anthropic")->builtin);

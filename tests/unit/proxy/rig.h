@@ -53,6 +53,7 @@ struct rig_decision {
     char host[64];
     char path[128];
     enum audit_verdict verdict;
+    char detail[256];
     char reason[48];
     uint32_t status;
     uint64_t request_bytes;
@@ -79,6 +80,7 @@ struct rig {
     struct rig_decision decisions[RIG_DECISIONS];
     unsigned decision_count;
     unsigned traffic;
+    char pushed[512]; /* as on_pushed told it last */
     bool proxy_closed;
     const char *private_name; /* what the service private leads to; NULL: this machine has none */
     unsigned closed;
@@ -184,6 +186,7 @@ static inline void rig_on_decision(void *data, const struct proxy_decision *from
     snprintf(to->method, sizeof(to->method), "%s", from->method);
     snprintf(to->host, sizeof(to->host), "%s", from->host);
     snprintf(to->path, sizeof(to->path), "%s", from->path);
+    snprintf(to->detail, sizeof(to->detail), "%s", from->detail);
     snprintf(to->reason, sizeof(to->reason), "%s", from->reason);
     to->verdict = from->verdict;
     to->status = from->status;
@@ -197,6 +200,14 @@ static inline void rig_on_traffic(void *data, const char *run_id)
 
     CHECK_STR(run_id, "run_1");
     rig->traffic++;
+}
+
+static inline void rig_on_pushed(void *data, const char *run_id, const char *pushed)
+{
+    struct rig *rig = data;
+
+    CHECK_STR(run_id, "run_1");
+    snprintf(rig->pushed, sizeof(rig->pushed), "%s", pushed);
 }
 
 static inline void rig_on_watchdog(uv_timer_t *timer)
@@ -254,7 +265,8 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     struct rig *rig = NEW(struct rig);
     struct vault_options vault_options = { .state_dir = tmp_dir(), .clock = clock_system() };
     struct proxy_options options = extra != NULL ? *extra : (struct proxy_options){ 0 };
-    struct proxy_grant grant = { .run_id = "run_1" };
+    const struct proxy_repository own = { "github", "/o/r.git", "" };
+    struct proxy_grant grant = { .run_id = "run_1", .repositories = &own, .repository_count = 1 };
     struct error err = ERROR_INIT;
     AUTO_FREE
     char *target = NULL;
@@ -316,6 +328,7 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     options.service_count = ARRAY_LEN(services);
     options.on_decision = rig_on_decision;
     options.on_traffic = rig_on_traffic;
+    options.on_pushed = rig_on_pushed;
     options.data = rig;
     CHECK_EQ(proxy_start(&rig->proxy, &rig->loop, rig->vault, clock_system(), &options, &err), 0);
     CHECK_EQ(proxy_grant_run(rig->proxy, &grant, rig->token, rig->hash, &err), 0);

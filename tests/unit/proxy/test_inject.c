@@ -10,6 +10,8 @@
 
 struct rig {
     struct vault *vault;
+    struct inject_cache cache;
+    struct inject_source source;
     struct services services;
     struct http_request request;
 };
@@ -18,6 +20,7 @@ static void stop(void *data)
 {
     struct rig *rig = data;
 
+    inject_cache_finish(&rig->cache);
     vault_close(rig->vault);
     services_finish(&rig->services);
     http_request_finish(&rig->request);
@@ -36,6 +39,7 @@ static struct rig *start(const char *header, const char *value)
     CHECK(sodium_init() >= 0);
     CHECK_EQ(vault_open(&rig->vault, &options, &err), 0);
     CHECK_EQ(services_init(&rig->services, &service, 1, &err), 0);
+    rig->source = (struct inject_source){ rig->vault, &rig->cache };
     rig->request.method = mem_strdup("POST");
     test_defer(stop, rig);
     return rig;
@@ -57,8 +61,9 @@ static char *lines(struct rig *rig)
     AUTO_BUF struct buf text;
 
     buf_init(&text, 1u << 16);
-    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, rig->vault, &list, &veil, &err),
-             0);
+    CHECK_EQ(
+        inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
+        0);
     for (struct curl_slist *item = list; item != NULL; item = item->next)
         buf_printf(&text, "%s\n", item->data);
     inject_free(list);
@@ -173,17 +178,20 @@ TEST(a_missing_or_unusable_secret_fails_closed)
     struct inject_veil *veil = NULL;
     struct error err = ERROR_INIT;
 
-    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, rig->vault, &list, &veil, &err),
-             -1);
+    CHECK_EQ(
+        inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
+        -1);
     CHECK_EQ(err.code, ERR_NOT_FOUND);
     put(rig, "caf\xc3\xa9");
-    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, rig->vault, &list, &veil, &err),
-             -1);
+    CHECK_EQ(
+        inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
+        -1);
     CHECK_EQ(err.code, ERR_INVALID);
     CHECK(strstr(err.text, "caf") == NULL);
     put(rig, " blank");
-    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, rig->vault, &list, &veil, &err),
-             -1);
+    CHECK_EQ(
+        inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
+        -1);
     CHECK(list == NULL);
 }
 
@@ -234,8 +242,9 @@ TEST(a_credential_that_comes_back_is_hidden_however_it_is_cut)
         "***************\"} aaaaaaab-secre";
 
     put(rig, "aaaaaaab-secret");
-    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, rig->vault, &list, &veil, &err),
-             0);
+    CHECK_EQ(
+        inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
+        0);
     for (size_t step = 1; step < sizeof(body); step++) {
         AUTO_FREE
         char *shown = veiled(veil, body, step);
@@ -263,10 +272,52 @@ TEST(an_event_is_not_held_back)
 
     put(rig, "sk-ant-0123456789");
     buf_init(&out, 1u << 16);
-    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, rig->vault, &list, &veil, &err),
-             0);
+    CHECK_EQ(
+        inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
+        0);
     inject_veil_feed(veil, "data: 1\n\n", 9, &out);
     CHECK_STR(buf_text(&out), "data: 1\n\n");
     inject_free(list);
     inject_veil_free(veil);
+}
+
+TEST(a_new_secret_is_hidden_as_soon_as_it_is_stored)
+{
+    struct rig *rig = start("x-api-key", "{KEY}");
+    static const char *const keys[] = { "sk-ant-0123456789", "sk-ant-9876543210" };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct curl_slist *list = NULL;
+        struct inject_veil *veil = NULL;
+        struct error err = ERROR_INIT;
+        AUTO_FREE
+        char *text = mem_strdup(keys[i]);
+
+        put(rig, keys[i]);
+        CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil,
+                                &err),
+                 0);
+        inject_veil_text(veil, text);
+        CHECK_STR(text, "*****************");
+        CHECK_EQ(inject_veil_found(veil), 1);
+        inject_free(list);
+        inject_veil_free(veil);
+    }
+}
+
+TEST(a_request_without_credential_gets_none)
+{
+    struct rig *rig = start("x-api-key", "{KEY}");
+    struct inject_source anyone = { NULL, &rig->cache };
+    struct curl_slist *list = NULL;
+    struct inject_veil *veil = NULL;
+    struct error err = ERROR_INIT;
+
+    put(rig, "sk-ant-0123456789");
+    CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, &anyone, &list, &veil, &err),
+             0);
+    for (struct curl_slist *item = list; item != NULL; item = item->next)
+        CHECK(strcasestr(item->data, "x-api-key") == NULL);
+    CHECK(veil == NULL);
+    inject_free(list);
 }

@@ -8,6 +8,7 @@
 #include "harness/test.h"
 
 static const char *const corp_allow[] = { "POST /chat/completions", "GET /models/..." };
+static const char *const gitlab_repositories[] = { "team/..." };
 static const struct proxy_service list[] = {
     { .name = "anthropic",
       .target = "https://api.anthropic.com",
@@ -28,6 +29,16 @@ static const struct proxy_service list[] = {
     { .name = "gitlab",
       .target = "https://gitlab.com",
       .inject_header = "authorization",
+      .inject_value = "Basic {KEY:basic:u}",
+      .repositories = gitlab_repositories,
+      .repository_count = 1 },
+    { .name = "github-api",
+      .target = "https://api.github.com",
+      .inject_header = "authorization",
+      .inject_value = "Bearer {KEY}" },
+    { .name = "forge",
+      .target = "https://forge.example/scm",
+      .inject_header = "authorization",
       .inject_value = "Basic {KEY:basic:u}" },
     { .name = "corp",
       .target = "https://corp.example/base/v1",
@@ -46,6 +57,10 @@ struct rig {
     struct services services;
     bool granted[ARRAY_LEN(list)];
     struct policy_grant grant;
+    struct policy_repository own[2];
+    char own_path[16];
+    char other_path[16];
+    char no_branch[1];
     char token[TOKEN_LEN + 1];
 };
 
@@ -68,6 +83,14 @@ static struct rig *start(void)
         rig->granted[i] = strcmp(list[i].name, "secretive") != 0;
     rig->grant.services = &rig->services;
     rig->grant.granted = rig->granted;
+    rig->own[0] = (struct policy_repository){ services_find(&rig->services, "github", 6),
+                                              rig->other_path, rig->no_branch };
+    rig->own[1] = (struct policy_repository){ services_find(&rig->services, "github", 6),
+                                              rig->own_path, rig->no_branch };
+    str_copy(rig->other_path, sizeof(rig->other_path), "/o/second");
+    str_copy(rig->own_path, sizeof(rig->own_path), "/o/r.git");
+    rig->grant.repositories = rig->own;
+    rig->grant.repository_count = 2;
     token_make(rig->token, &rig->grant.token);
     test_defer(stop, rig);
     return rig;
@@ -287,8 +310,59 @@ static const struct rule_case cases[] = {
     { "HEAD", "/proxy/corp/models/a", BEARER, "request_not_allowed", NULL },
     { "GET", "/proxy/github/o/r.git/info/refs?service=git-upload-pack", BASIC, "ok",
       "/o/r.git/info/refs?service=git-upload-pack" },
+    /* Other spellings lead to the one that was granted. */
     { "GET", "/proxy/github/o/r/info/refs?service=git-receive-pack", BASIC, "ok",
-      "/o/r/info/refs?service=git-receive-pack" },
+      "/o/r.git/info/refs?service=git-receive-pack" },
+    { "POST", "/proxy/github/O/R.Git/git-receive-pack", BASIC, "ok", "/o/r.git/git-receive-pack" },
+    { "POST", "/proxy/github/%6F/%72.git/git-receive-pack", BASIC, "ok",
+      "/o/r.git/git-receive-pack" },
+    { "POST", "/proxy/github/o/r.git//git-receive-pack", BASIC, "empty_segment", NULL },
+    { "POST", "/proxy/github/o/%2e%2e/git-receive-pack", BASIC, "encoded_dot", NULL },
+    { "POST", "/proxy/github/o%2Fr/git-receive-pack", BASIC, "encoded_slash", NULL },
+    { "POST", "/proxy/github/o/r.git/git-receive-pack/", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r.git/git-receive-pack?x", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r.git/GIT-receive-pack", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/github/o/second.git/git-receive-pack", BASIC, "ok",
+      "/o/second/git-receive-pack" },
+    /* Others are read, but not pushed to. */
+    { "GET", "/proxy/github/o/r2.git/info/refs?service=git-upload-pack", BASIC, "ok",
+      "/o/r2.git/info/refs?service=git-upload-pack" },
+    { "GET", "/proxy/github/o/r2/info/refs?service=git-receive-pack", BASIC,
+      "repository_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r.git.git/git-receive-pack", BASIC, "repository_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r/x/git-receive-pack", BASIC, "repository_not_allowed", NULL },
+    { "POST", "/proxy/github/x/o/r/git-receive-pack", BASIC, "repository_not_allowed", NULL },
+    { "POST", "/proxy/gitlab/o/r.git/git-receive-pack", BASIC, "repository_not_allowed", NULL },
+    { "POST", "/proxy/gitlab/team/a/git-receive-pack", BASIC, "ok", "/team/a/git-receive-pack" },
+    { "POST", "/proxy/gitlab/teams/a/git-receive-pack", BASIC, "repository_not_allowed", NULL },
+    /* The API is no way round. */
+    { "GET", "/proxy/github-api/repos/o/r", BEARER, "ok", "/repos/o/r" },
+    { "GET", "/proxy/github-api/repos/O/R/pulls?state=open", BEARER, "ok",
+      "/repos/O/R/pulls?state=open" },
+    { "GET", "/proxy/github-api/repos/o/other/issues", BEARER, "ok", "/repos/o/other/issues" },
+    { "GET", "/proxy/github-api/rate_limit", BEARER, "ok", "/rate_limit" },
+    { "GET", "/proxy/github-api/repos", BEARER, "request_not_allowed", NULL },
+    { "GET", "/proxy/github-api/repos/o", BEARER, "request_not_allowed", NULL },
+    { "GET", "/proxy/github-api/user/repos", BEARER, "request_not_allowed", NULL },
+    { "GET", "/proxy/github-api/search/code?q=x", BEARER, "request_not_allowed", NULL },
+    { "PATCH", "/proxy/github-api/repos/o/r/git/refs/heads/main", BEARER, "api_write_not_allowed",
+      NULL },
+    { "POST", "/proxy/github-api/repos/o/r/git/refs", BEARER, "api_write_not_allowed", NULL },
+    { "DELETE", "/proxy/github-api/repos/o/r/git/refs/heads/x", BEARER, "api_write_not_allowed",
+      NULL },
+    { "PUT", "/proxy/github-api/repos/o/r/contents/x", BEARER, "api_write_not_allowed", NULL },
+    { "POST", "/proxy/github-api/repos/o/r/merges", BEARER, "api_write_not_allowed", NULL },
+    { "PUT", "/proxy/github-api/repos/o/r/pulls/1/merge", BEARER, "api_write_not_allowed", NULL },
+    { "POST", "/proxy/github-api/repos/o/r/pulls", BEARER, "api_write_not_allowed", NULL },
+    { "POST", "/proxy/github-api/repos/o/r/actions/workflows/1/dispatches", BEARER,
+      "api_write_not_allowed", NULL },
+    { "POST", "/proxy/github-api/graphql", BEARER, "graphql_not_allowed", NULL },
+    { "POST", "/proxy/github-api/GraphQL", BEARER, "graphql_not_allowed", NULL },
+    /* A service of one's own without rules is open, but for pushes. */
+    { "GET", "/proxy/forge/api/v1/user", BASIC, "ok", "/scm/api/v1/user" },
+    { "POST", "/proxy/forge/o/r/git-receive-pack", BASIC, "repository_not_allowed", NULL },
+    { "POST", "/proxy/forge/git-receive-pack", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/forge/o/r/info/lfs/objects/batch", BASIC, "lfs_not_allowed", NULL },
     { "POST", "/proxy/github/o/r.git/git-upload-pack", BASIC, "ok", "/o/r.git/git-upload-pack" },
     { "POST", "/proxy/github/o/r.git/git-receive-pack", BASIC, "ok", "/o/r.git/git-receive-pack" },
     { "POST", "/proxy/gitlab/group/sub/r.git/git-upload-pack", BASIC, "ok",
@@ -305,7 +379,7 @@ static const struct rule_case cases[] = {
       NULL },
     { "POST", "/proxy/github/o/r.git/git-upload-pack?x", BASIC, "request_not_allowed", NULL },
     { "GET", "/proxy/github/o/r.git/git-upload-pack", BASIC, "request_not_allowed", NULL },
-    { "POST", "/proxy/github/o/r.git/info/lfs/objects/batch", BASIC, "request_not_allowed", NULL },
+    { "POST", "/proxy/github/o/r.git/info/lfs/objects/batch", BASIC, "lfs_not_allowed", NULL },
     { "GET", "/proxy/github/login", BASIC, "request_not_allowed", NULL },
     { "POST", "/proxy/github/o/r.git/git-upload-pack", { NULL }, "no_token", NULL },
 };
@@ -346,6 +420,37 @@ TEST(git_is_asked_for_its_password_and_nobody_else)
     CHECK_EQ(decision.status, 403);
     CHECK(!decision.challenge);
     policy_decision_finish(&decision);
+}
+
+TEST(the_credential_goes_only_with_repositories_of_the_run)
+{
+    static const struct {
+        const char *target;
+        bool anonymous;
+    } targets[] = {
+        { "/proxy/github/o/r.git/git-upload-pack", false },
+        { "/proxy/github/O/r/git-upload-pack", false },
+        { "/proxy/github/o/private/git-upload-pack", true },
+        { "/proxy/gitlab/team/x/git-upload-pack", false },
+        { "/proxy/gitlab/o/r.git/git-upload-pack", true },
+        { "/proxy/github-api/repos/O/r/pulls", false },
+        { "/proxy/github-api/repos/o/r2/pulls", true },
+        { "/proxy/github-api/repos/o/second", false },
+        { "/proxy/github-api/meta", true },
+    };
+    struct rig *rig = start();
+    static const char *const basic[] = BASIC;
+    static const char *const bearer[] = BEARER;
+
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        struct policy_decision decision;
+
+        bool api = strstr(targets[i].target, "-api/") != NULL;
+        decide(rig, api ? "GET" : "POST", targets[i].target, api ? bearer : basic, &decision);
+        CHECK_STR(decision.reason, "ok");
+        CHECK_EQ(decision.anonymous, targets[i].anonymous);
+        policy_decision_finish(&decision);
+    }
 }
 
 TEST(a_token_in_the_target_is_misplaced_even_encoded)

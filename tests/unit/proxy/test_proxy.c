@@ -1,6 +1,8 @@
 /* The whole proxy over real sockets. */
 #include "unit/proxy/rig.h"
 
+#include <zlib.h>
+
 #define MESSAGES "POST /proxy/anthropic/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\n"
 
 TEST(a_request_goes_through_with_the_real_key)
@@ -808,5 +810,207 @@ TEST(an_upstream_that_gives_the_credential_back_shows_asterisks)
     CHECK_HAS(answer, "X-Mine: yes\r\n");
     CHECK_HAS(answer, "x-api-key: ****");
     CHECK_HAS(answer, "\r\n\r\nabcd");
+    rig_stop(rig);
+}
+
+#define PUSH_IDS                                                                                   \
+    "0000000000000000000000000000000000000000 1111111111111111111111111111111111111111 "
+#define PUSH_CAPS " report-status side-band-64k"
+
+/* A push of REF, SIZE bytes of pack behind it, to REPOSITORY; the answer. */
+static char *push(struct rig *rig, const char *repository, const char *ref, size_t size)
+{
+    AUTO_FREE
+    char *plain = mem_printf("user:%s", rig->token);
+    AUTO_BUF struct buf head = BUF_INIT(4096);
+    AUTO_FREE
+    char *pack = mem_new_zero(1, size + 1);
+    struct rig_client *client = rig_connect(rig);
+    unsigned before = rig->decision_count;
+    size_t line = 4 + strlen(PUSH_IDS) + strlen(ref) + 1 + strlen(PUSH_CAPS);
+    char basic[200];
+
+    memset(pack, 'p', size);
+    sodium_bin2base64(basic, sizeof(basic), (const unsigned char *)plain, strlen(plain),
+                      sodium_base64_VARIANT_ORIGINAL);
+    buf_printf(&head,
+               "POST /proxy/github%s/git-receive-pack HTTP/1.1\r\nHost: p\r\nAuthorization: Basic "
+               "%s\r\nExpect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
+               repository, basic, line + 4 + size);
+    rig_send(client, buf_text(&head));
+    buf_clear(&head);
+    buf_printf(&head, "%04zx%s%s%c%s0000", line, PUSH_IDS, ref, '\0', PUSH_CAPS);
+    RIG_UNTIL(rig, client->ended || strstr(buf_text(&client->in), "HTTP/1.1 ") != NULL);
+    if (strstr(buf_text(&client->in), "100 Continue") != NULL) {
+        CHECK(stream_write(client->stream, head.data, head.len));
+        stream_write(client->stream, pack, size);
+    }
+    RIG_UNTIL(rig, rig->decision_count > before);
+    for (int i = 0; i < 20 && !client->ended; i++)
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+    /* Zero bytes would end the text early. */
+    for (size_t i = 0; i < client->in.len; i++)
+        if (client->in.data[i] == '\0' || client->in.data[i] == 1 || client->in.data[i] == 2)
+            client->in.data[i] = '#';
+    char *answer = mem_strndup(buf_text(&client->in), client->in.len);
+    rig_hang_up(client);
+    return answer;
+}
+
+static void take_push(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-receive-pack-result\r\n"
+                      "Content-Length: 53\r\n\r\n"
+                      "0031\x01"
+                      "000eunpack ok\n001aok refs/heads/agent/x\n00000000");
+}
+
+TEST(a_push_is_judged_before_anything_goes_upstream)
+{
+    struct rig *rig = rig_start(NULL);
+    AUTO_FREE
+    char *refused = push(rig, "/o/r.git", "refs/heads/main", 3u << 20);
+
+    CHECK_HAS(refused, "HTTP/1.1 200 OK\r\n");
+    CHECK_HAS(refused, "content-type: application/x-git-receive-pack-result\r\n");
+    CHECK_HAS(refused, "ng refs/heads/main sandbox: not a ref that this run may push\n");
+    CHECK_HAS(refused, "Refs that may be pushed: agent/...");
+    CHECK_EQ(rig->upstream_count, 0);
+    CHECK_EQ(rig_last(rig)->verdict, AUDIT_DENY);
+    CHECK_STR(rig_last(rig)->reason, "push_ref_not_allowed");
+    CHECK_STR(rig_last(rig)->detail, "refs/heads/main 0000000000..1111111111");
+    CHECK_EQ(rig_last(rig)->status, 200);
+
+    AUTO_FREE
+    char *foreign = push(rig, "/o/r2.git", "refs/heads/agent/x", 10);
+    CHECK_HAS(foreign, "HTTP/1.1 403 ");
+    CHECK_STR(rig_last(rig)->reason, "repository_not_allowed");
+    CHECK_EQ(rig->upstream_count, 0);
+    CHECK_STR(rig->pushed, "");
+    rig_stop(rig);
+}
+
+TEST(a_push_that_may_pass_arrives_whole_and_is_remembered)
+{
+    const size_t size = 3u << 20;
+    struct rig *rig = rig_start(NULL);
+
+    rig->script = take_push;
+    AUTO_FREE
+    char *answer = push(rig, "/O/R", "refs/heads/agent/x", size);
+    CHECK_HAS(answer, "HTTP/1.1 200 OK\r\n");
+    CHECK_HAS(answer, "ok refs/heads/agent/x");
+    CHECK_EQ(rig_last(rig)->verdict, AUDIT_ALLOW);
+    CHECK_STR(rig_last(rig)->detail, "refs/heads/agent/x 0000000000..1111111111");
+    CHECK_EQ(rig->requests, 1);
+    CHECK_HAS(buf_text(&rig->seen), "POST /o/r.git/git-receive-pack HTTP/1.1\r\n");
+    CHECK_HAS(buf_text(&rig->seen), "authorization: Basic ");
+    const char *body = strstr(buf_text(&rig->seen), "\r\n\r\n") + 4;
+    CHECK(memcmp(body + rig->seen.len - (size_t)(body - rig->seen.data) - 4, "pppp", 4) == 0);
+    CHECK_STR(rig->pushed,
+              "github/o/r.git refs/heads/agent/x 1111111111111111111111111111111111111111\n");
+    rig_stop(rig);
+}
+
+TEST(other_repositories_are_read_without_the_credential)
+{
+    struct rig *rig = rig_start(NULL);
+    AUTO_FREE
+    char *plain = mem_printf("user:%s", rig->token);
+    char basic[200];
+
+    sodium_bin2base64(basic, sizeof(basic), (const unsigned char *)plain, strlen(plain),
+                      sodium_base64_VARIANT_ORIGINAL);
+    AUTO_FREE
+    char *request = mem_printf("GET /proxy/github/o/r2/info/refs?service=git-upload-pack "
+                               "HTTP/1.1\r\nHost: p\r\nAuthorization: Basic %s\r\n\r\n",
+                               basic);
+    AUTO_FREE
+    char *answer = rig_ask(rig, request);
+
+    CHECK_HAS(answer, "HTTP/1.1 200 OK\r\n");
+    CHECK(strcasestr(buf_text(&rig->seen), "authorization") == NULL);
+    rig_stop(rig);
+}
+
+#define GZIP_MAX 4096u
+
+/* An answer that gives the key back, compressed though that was not asked for. */
+static void reflect_gzip(struct rig_upstream *upstream, const char *request)
+{
+    static const char body[] = "{\"headers\":{\"x-api-key\":\"" RIG_SECRET "\"}}";
+    unsigned char packed[GZIP_MAX];
+    z_stream zlib = { 0 };
+    AUTO_FREE
+    char *copy = mem_strdup(body);
+
+    (void)request;
+    CHECK_EQ(deflateInit2(&zlib, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    zlib.next_in = (Bytef *)copy;
+    zlib.avail_in = sizeof(body) - 1;
+    zlib.next_out = packed;
+    zlib.avail_out = sizeof(packed);
+    CHECK_EQ(deflate(&zlib, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&zlib);
+    size_t len = sizeof(packed) - zlib.avail_out;
+    AUTO_FREE
+    char *head =
+        mem_printf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", len);
+    rig_say(upstream, head);
+    stream_write(upstream->stream, packed, len);
+}
+
+static void reflect_unknown(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream,
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip, br\r\nContent-Length: 5\r\n\r\nhello");
+}
+
+static void reflect_lie(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream,
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello");
+}
+
+TEST(a_reflected_key_is_hidden_in_a_compressed_answer_too)
+{
+    struct rig *rig = rig_start(NULL);
+
+    rig->script = reflect_gzip;
+    AUTO_FREE
+    char *answer = rig_ask(rig, MESSAGES "x-api-key: %T\r\nContent-Length: 0\r\n\r\n");
+    CHECK_HAS(answer, "HTTP/1.1 200 OK\r\n");
+    CHECK_HAS(answer, "\"x-api-key\":\"********************************\"}}");
+    CHECK(strcasestr(answer, "content-encoding") == NULL);
+    CHECK(strstr(answer, RIG_SECRET) == NULL);
+    CHECK_STR(rig_last(rig)->reason, "ok");
+    CHECK_STR(rig_last(rig)->detail, "reflected_secret");
+    rig_stop(rig);
+}
+
+TEST(an_answer_that_cannot_be_searched_is_not_passed_on)
+{
+    struct rig *rig = rig_start(NULL);
+
+    rig->script = reflect_unknown;
+    AUTO_FREE
+    char *unknown = rig_ask(rig, MESSAGES "x-api-key: %T\r\nContent-Length: 0\r\n\r\n");
+    CHECK_HAS(unknown, "HTTP/1.1 502 ");
+    CHECK_HAS(unknown, "\"code\":\"upstream_encoding\"");
+    CHECK(strstr(unknown, "hello") == NULL);
+    rig->script = reflect_lie;
+    AUTO_FREE
+    char *lie = rig_ask(rig, MESSAGES "x-api-key: %T\r\nContent-Length: 0\r\n\r\n");
+    CHECK(strstr(lie, "hello") == NULL);
+    CHECK_STR(rig_last(rig)->reason, "upstream_encoding");
+    CHECK_EQ(rig_last(rig)->verdict, AUDIT_ERROR);
+    /* Without a credential there is nothing to hide. */
+    rig->script = reflect_unknown;
+    AUTO_FREE
+    char *plain = rig_ask(rig, "GET /proxy/plain/x HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n\r\n");
+    CHECK_HAS(plain, "hello");
     rig_stop(rig);
 }

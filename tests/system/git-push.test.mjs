@@ -1,0 +1,224 @@
+// git in a sandbox against a server behind the proxy: git's own http-backend, which asks for the real credential. Clone, a push of
+// 50 MB, and every push that the rules forbid, with what git then says, what the server has, and what the audit shows.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { test } from 'node:test';
+import { killHard, must, waitFor, withLab } from './lab.mjs';
+
+const megabytes = 50;
+
+// A forge: bare repositories below ROOT, those named in PUBLIC readable by all.
+class Forge {
+    requests = [];
+
+    constructor(root, password, publicNames) {
+        this.root = root;
+        this.allowed = `Basic ${Buffer.from(`x-access-token:${password}`).toString('base64')}`;
+        this.publicNames = publicNames;
+    }
+
+    async start() {
+        this.server = http.createServer((request, response) => this.#serve(request, response));
+        this.server.listen(0, '127.0.0.1');
+        await once(this.server, 'listening');
+        this.port = this.server.address().port;
+    }
+
+    async stop() {
+        this.server.close();
+        this.server.closeAllConnections();
+        await once(this.server, 'close');
+    }
+
+    #serve(request, response) {
+        const url = new URL(request.url, 'http://forge.invalid');
+        const known = request.headers.authorization === this.allowed;
+        const reads = !request.url.includes('receive-pack');
+        const isPublic = this.publicNames.some(name => url.pathname.startsWith(`/${name}`));
+        this.requests.push({ method: request.method, url: request.url, known, anonymous: !request.headers.authorization });
+        if (!known && !(isPublic && reads && !request.headers.authorization)) {
+            response.writeHead(401, { 'www-authenticate': 'Basic realm="forge"' }).end();
+            return;
+        }
+        const env = { PATH: process.env.PATH, GIT_PROJECT_ROOT: this.root, GIT_HTTP_EXPORT_ALL: '1', REMOTE_USER: 'agent',
+            REMOTE_ADDR: '127.0.0.1', REQUEST_METHOD: request.method, PATH_INFO: decodeURIComponent(url.pathname),
+            QUERY_STRING: url.search.slice(1), CONTENT_TYPE: request.headers['content-type'] ?? '',
+            GIT_CONFIG_COUNT: '2', GIT_CONFIG_KEY_0: 'safe.directory', GIT_CONFIG_VALUE_0: '*',
+            GIT_CONFIG_KEY_1: 'receive.advertisePushOptions', GIT_CONFIG_VALUE_1: 'true' };
+        for (const name of ['content-length', 'content-encoding', 'git-protocol'])
+            if (request.headers[name])
+                env[name === 'content-length' ? 'CONTENT_LENGTH' : `HTTP_${name.toUpperCase().replaceAll('-', '_')}`] = request.headers[name];
+        const backend = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+        backend.stdin.on('error', () => {});
+        request.pipe(backend.stdin);
+        let head = Buffer.alloc(0);
+        const onHead = piece => {
+            head = Buffer.concat([head, piece]);
+            const end = head.indexOf('\r\n\r\n');
+            if (end < 0)
+                return;
+            backend.stdout.off('data', onHead);
+            let status = 200;
+            const headers = [];
+            for (const line of head.subarray(0, end).toString('latin1').split('\r\n')) {
+                const [name, value] = [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()];
+                if (name.toLowerCase() === 'status')
+                    status = Number.parseInt(value, 10);
+                else
+                    headers.push(name, value);
+            }
+            response.writeHead(status, headers);
+            response.write(head.subarray(end + 4));
+            backend.stdout.pipe(response);
+        };
+        backend.stdout.on('data', onHead);
+        response.on('close', () => backend.kill());
+    }
+}
+
+const git = (folder, ...args) => must('git', ['-C', folder, '-c', 'user.name=t', '-c', 'user.email=t@t.invalid', ...args]);
+
+async function bare(root, name, branches = ['main']) {
+    const work = path.join(root, 'work', name);
+    const folder = path.join(root, `${name}.git`);
+    fs.mkdirSync(work, { recursive: true });
+    await must('git', ['init', '-q', '-b', 'main', work]);
+    fs.writeFileSync(path.join(work, 'README'), `${name}\n`);
+    await git(work, 'add', '-A');
+    await git(work, 'commit', '-qm', 'Start');
+    for (const branch of branches.filter(one => one !== 'main'))
+        await git(work, 'branch', branch);
+    await must('git', ['clone', '-q', '--bare', work, folder]);
+    return folder;
+}
+
+const refs = async folder => Object.fromEntries((await must('git', ['-C', folder, 'for-each-ref', '--format=%(refname) %(objectname)']))
+    .trim().split('\n').map(line => line.split(' ')));
+
+// NAME: what git is asked; its words and its code go to files of the workspace.
+const attempt = (name, command) => `{ ${command}; } >"$out/${name}.txt" 2>&1; echo "code $?" >>"$out/${name}.txt"\n`;
+
+async function withForge(body) {
+    let forge;
+    await withLab({ model: false, agent: false, supervisor: false }, async lab => {
+        forge = new Forge(lab.path('forge'), lab.secret, ['owner/public']);
+        fs.mkdirSync(forge.root);
+        await forge.start();
+        try {
+            lab.writeConfig({ services: { github: { target: `http://127.0.0.1:${forge.port}` } } });
+            await lab.startSupervisor();
+            await lab.setSecret();
+            await lab.setSecret(lab.secret, 'GITHUB_TOKEN');
+            await body(lab, forge);
+        } finally {
+            await forge.stop();
+        }
+    });
+}
+
+async function script(lab, options, text) {
+    const { runId, sessionId } = await lab.startScript(`set -u; out=/workspace/said; mkdir -p "$out"; ${text}`, options);
+    const view = await lab.ended(runId, 240000);
+    assert.equal(view.status, 'completed', JSON.stringify(view));
+    const folder = path.join(lab.state, 'sessions', sessionId, 'workspace', 'said');
+    const said = Object.fromEntries(fs.readdirSync(folder).map(name =>
+        [name.replace(/\.txt$/, ''), fs.readFileSync(path.join(folder, name), 'utf8')]));
+    const { records } = await lab.ctlJson(['call', 'audit.list', JSON.stringify({ runId, limit: 500 })]);
+    return { runId, sessionId, view, said, audit: records };
+}
+
+test('pushes go where the rules allow it, and git says why where they do not', { timeout: 600000 }, () => withForge(async (lab, forge) => {
+    const project = await bare(forge.root, 'owner/project', ['main', 'agent/foreign', 'agent/deleted']);
+    const other = await bare(forge.root, 'owner/other');
+    await bare(forge.root, 'owner/public');
+    const before = await refs(project);
+
+    const first = await script(lab, { repository: 'https://github.com/owner/project.git' },
+        'cd /workspace/project\n' +
+        'git config user.name a; git config user.email a@a.invalid\n' +
+        `git checkout -q -b agent/one; head -c ${megabytes << 20} /dev/urandom >large; git add large; git commit -qm large\n` +
+        attempt('allowed', 'git push origin agent/one') +
+        'echo more >>README; git commit -qam more\n' +
+        attempt('again', 'git push origin agent/one') +
+        'git commit -q --amend -m amended\n' +
+        attempt('forced', 'git push --force origin agent/one') +
+        attempt('unchanged', 'git push origin agent/one') +
+        attempt('main', 'git push origin HEAD:main') +
+        attempt('forced-main', 'git push --force origin HEAD:main') +
+        attempt('tag', 'git push origin HEAD:refs/tags/v1') +
+        attempt('review', 'git push origin HEAD:refs/for/main') +
+        attempt('capital', 'git push origin HEAD:refs/heads/Agent/one') +
+        attempt('bare-prefix', 'git push origin HEAD:refs/heads/agent') +
+        attempt('foreign', 'git push --force origin HEAD:refs/heads/agent/foreign') +
+        attempt('delete-main', 'git push origin --delete main') +
+        attempt('delete-foreign', 'git push origin --delete agent/deleted') +
+        attempt('mixed', 'git push origin HEAD:refs/heads/agent/two HEAD:refs/heads/main') +
+        attempt('atomic', 'git push --atomic origin HEAD:refs/heads/agent/two HEAD:refs/heads/main') +
+        attempt('options', 'git push -o ci.skip origin HEAD:refs/heads/agent/three') +
+        attempt('three', 'git push origin HEAD:refs/heads/agent/three') +
+        attempt('delete-own', 'git push origin --delete agent/three') +
+        attempt('alias', 'git push https://github.com/Owner/Project HEAD:refs/heads/agent/alias') +
+        attempt('other', 'git push https://github.com/owner/other.git HEAD:refs/heads/agent/x') +
+        attempt('private', 'git clone https://github.com/owner/other.git /tmp/other') +
+        attempt('public', 'git clone https://github.com/owner/public.git /tmp/public') +
+        attempt('lfs', 'curl -sS -X POST -H "authorization: $(git config --get-regexp "http.*extraheader" | sed "s/.*Authorization: //")" ' +
+            '-d "{}" http://127.0.0.1:4999/proxy/github/owner/project.git/info/lfs/objects/batch || true'));
+    const { said, audit } = first;
+
+    for (const name of ['allowed', 'again', 'forced', 'three', 'delete-own', 'alias', 'public', 'unchanged'])
+        assert.match(said[name], /code 0\n$/, `${name}: ${said[name]}`);
+    const refused = { main: /main \(sandbox: not a ref that this run may push\)/, 'forced-main': /not a ref that this run may push/,
+        tag: /v1 \(sandbox: not a ref/, review: /main \(sandbox: not a ref/, capital: /not a ref that this run may push/,
+        'bare-prefix': /not a ref that this run may push/, foreign: /this session didn't push what it points to/,
+        'delete-main': /main \(sandbox: not a ref that this run may push\)/,
+        'delete-foreign': /only what this session pushed itself may be deleted/, mixed: /not pushed, since another ref/,
+        atomic: /remote rejected/, options: /push options are not allowed/ };
+    for (const [name, words] of Object.entries(refused)) {
+        assert.match(said[name], /! \[remote rejected\]/, `${name}: ${said[name]}`);
+        assert.match(said[name], words, name);
+        assert.match(said[name], /remote: .*Refs that may be pushed: agent\/\.\.\./, name);
+        assert.match(said[name], /code 1\n$/, name);
+    }
+    assert.match(said.other, /remote: this run may push to its session's own repositories only \(repository_not_allowed\)/);
+    assert.doesNotMatch(said.other, /code 0\n$/);
+    assert.doesNotMatch(said.private, /code 0\n$/, 'a private repository that is not the session\'s');
+
+    // What the server has: what was there before, as it was, and the run's own branches.
+    const after = await refs(project);
+    for (const [ref, id] of Object.entries(before))
+        assert.equal(after[ref], id, ref);
+    assert.deepEqual(Object.keys(after).sort(),
+        [...Object.keys(before), 'refs/heads/agent/one', 'refs/heads/agent/alias'].sort());
+    assert.equal((await must('git', ['-C', project, 'log', '-1', '--format=%s', 'agent/one'])).trim(), 'amended');
+    assert.equal((await must('git', ['-C', project, 'cat-file', '-s', 'agent/one:large'])).trim(), `${megabytes << 20}`);
+    assert.deepEqual(Object.keys(await refs(other)), ['refs/heads/main']);
+    // The credential went to the session's repository and to no other.
+    for (const one of forge.requests)
+        assert.equal(one.known, one.url.startsWith('/owner/project.git/'), JSON.stringify(one));
+
+    const denied = audit.filter(one => one.verdict === 'deny');
+    assert.ok(denied.some(one => one.reason === 'push_ref_not_allowed' && /^refs\/heads\/main [0-9a-f]{10}\.\.[0-9a-f]{10}/.test(one.detail)),
+        JSON.stringify(denied));
+    for (const reason of ['push_overwrite', 'push_delete', 'push_options', 'repository_not_allowed'])
+        assert.ok(denied.some(one => one.reason === reason), reason);
+    assert.ok(audit.some(one => one.verdict === 'allow' && /^refs\/heads\/agent\/one 0{10}\.\.[0-9a-f]{10}/.test(one.detail ?? '') &&
+        one.requestBytes > megabytes << 20));
+    assert.ok(first.view.evidence.refusedRequests >= denied.length, JSON.stringify(first.view.evidence));
+
+    // A later run of the session goes on with the branch, also under a new supervisor; a new session does not.
+    killHard(await lab.supervisorPid());
+    await waitFor('the supervisor is gone', async () => !fs.existsSync(`/proc/${lab.supervisor.pid}`) || lab.supervisor.exitCode !== null ||
+        lab.supervisor.signalCode !== null);
+    await lab.startSupervisor();
+    const more = 'cd /workspace/project; git config user.name a; git config user.email a@a.invalid; git fetch -q origin; ' +
+        'git checkout -q -B agent/one origin/agent/one; echo later >>README; git commit -qam later\n' +
+        attempt('later', 'git push origin agent/one');
+    const second = await script(lab, { sessionId: first.sessionId }, more);
+    assert.match(second.said.later, /code 0\n$/, second.said.later);
+    const third = await script(lab, { repository: 'https://github.com/owner/project.git' }, more);
+    assert.match(third.said.later, /\[remote rejected\].*this session didn't push what it points to/);
+}));
