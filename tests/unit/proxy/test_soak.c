@@ -107,8 +107,8 @@ static void play_round(struct rig *rig)
 {
     static const char *const requests[] = {
         "GET /proxy/anthropic/x HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n\r\n",
-        "POST /proxy/anthropic/v1/messages HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n"
-        "Content-Length: 4\r\n\r\nabcd",
+        ("POST /proxy/anthropic/v1/messages HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n"
+         "Content-Length: 4\r\n\r\nabcd"),
         "GET /proxy/anthropic/chunked HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n\r\n",
         "GET /proxy/anthropic/cut HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n\r\n",
         "GET /proxy/anthropic/bad HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n\r\n",
