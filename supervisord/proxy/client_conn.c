@@ -383,14 +383,13 @@ static void on_upstream_head(void *data, const struct http_response_head *head)
 
 static void send_veiled(struct client_conn *conn, const char *bytes, size_t len)
 {
-    AUTO_BUF struct buf shown;
+    AUTO_BUF struct buf shown = BUF_INIT(PIECE_MAX);
 
     model_account_body(&conn->exchange.account, bytes, len);
     if (inject_veil_passes(conn->exchange.veil, bytes, len)) {
         http_conn_send(conn->http, bytes, len);
         return;
     }
-    buf_init(&shown, PIECE_MAX);
     inject_veil_feed(conn->exchange.veil, bytes, len, &shown);
     http_conn_send(conn->http, buf_text(&shown), shown.len);
 }

@@ -10,8 +10,8 @@ TEST(queries_and_fragments_only_ask)
     static const char *const good[] = {
         "{ viewer { login } }",
         "query { a }",
-        ("query Q($n: Int = 3, $o: In = {mutation: 1}) @x(y: {z: 1}) { a(mutation: \"mutation {\") "
-         "{ b } }"),
+        "query Q($n: Int = 3, $o: In = {mutation: 1}) @x(y: {z: 1}) { a { b } }",
+        "{ a(mutation: \"mutation {\") }",
         "# mutation { a }\nquery Q { a }\nfragment F on T { mutation }",
         "{ a(b: \"\"\"mutation \\\"\"\" { \"\"\") }",
         "query mutation { a }",
