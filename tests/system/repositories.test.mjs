@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { must, waitFor, withLab } from './lab.mjs';
+import { killNow, powerOff, restart } from './living.mjs';
 
 const shell = { model: false, agent: false };
 const hold = 'mkfifo /tmp/gate; read line < /tmp/gate';
@@ -99,6 +100,20 @@ test('queued runs work each in its own repository', { timeout: 300000 }, () => w
     assert.deepEqual(outputs, ['/workspace/app-2', '/workspace/app-2', '/workspace/app']);
     const { sessions } = await lab.ctlJson(['sessions']);
     assert.equal(sessions.find(each => each.sessionId === sessionId).runs, 4, 'no run is forgotten in the count');
+}));
+
+test('after the machine was switched off all of them are there', { timeout: 300000 }, () => withLab(shell, async lab => {
+    const one = await owned(lab, 'one', 'app');
+    const two = await owned(lab, 'two', 'app');
+    const first = await work(lab, 'echo of one > draft.txt', { repository: one });
+    const second = await work(lab, 'echo of two > draft.txt', { sessionId: first.sessionId, repository: two });
+    await killNow(await lab.supervisorPid());
+    await powerOff(lab, second.runId);
+    await restart(lab);
+    const look = await work(lab, `${where}; cat draft.txt ../app/draft.txt ../app/whose.txt`, { sessionId: first.sessionId });
+    assert.equal(look.output, '/workspace/app-2\ntwo\nmain\nof two\nof one\none', JSON.stringify(look.view));
+    const back = await work(lab, where, { sessionId: first.sessionId, repository: one });
+    assert.equal(back.output, '/workspace/app\none\nmain');
 }));
 
 test('a session has room for eight repositories', { timeout: 300000 }, () => withLab(shell, async lab => {
