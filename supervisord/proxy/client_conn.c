@@ -14,6 +14,8 @@
 #include "proxy/graphql.h"
 #include "proxy/inject.h"
 #include "proxy/model_account.h"
+#include "proxy/relay.h"
+#include "proxy/upgrade.h"
 #include "proxy/upstream.h"
 
 #define ERROR_BODY_MAX (16u << 10)
@@ -29,10 +31,13 @@
 struct exchange {
     struct policy_decision decision;
     struct inject_veil *veil;
-    struct upstream *upstream; /* NULL before it starts and after its end */
+    struct upstream *upstream;          /* NULL before it starts and after its end */
+    struct relay *relay;                /* the same, of a tunnel or an upgrade */
+    const struct http_request *request; /* borrowed from the connection */
     char *method;
     char *host;
-    char *base;             /* "http://HOST/proxy/NAME", for redirects */
+    char *base; /* "http://HOST/proxy/NAME", for redirects; NULL when the host is the service's own
+                 */
     struct decode *decode;  /* takes a coding off that nobody asked for, to see what is inside */
     const char *unreadable; /* reason, when an answer can't be searched for the credential */
     bool begun;             /* the response's head went to the client */
@@ -41,15 +46,16 @@ struct exchange {
     uint64_t started_ms;
     uint64_t request_bytes;
     uint64_t response_bytes;
-    const char *refused;                /* reason, when the http layer refused the body */
-    struct body_gate *gate;             /* NULL: the body needs no judge */
-    const struct http_request *request; /* with a gate, until it is open */
+    const char *refused;    /* reason, when the http layer refused the body */
+    struct body_gate *gate; /* NULL: the body needs no judge */
 };
 
 struct client_conn {
     struct list link; /* run::conns */
     struct run *run;
     struct http_conn *http;
+    bool intercepted; /* TLS ends here: what comes is for INSIDE */
+    struct host inside;
     bool active; /* an exchange is under way and not recorded yet */
     struct exchange exchange;
 };
@@ -156,6 +162,8 @@ static void answer_error(struct client_conn *conn, int status, const char *type,
     http_headers_add(&headers, "content-type", "application/json");
     if (status == 401)
         http_headers_add(&headers, "www-authenticate", "Basic realm=\"sandbox\"");
+    if (status == 407)
+        http_headers_add(&headers, "proxy-authenticate", "Basic realm=\"sandbox\"");
     if (status == 405)
         http_headers_add(&headers, "allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     http_conn_respond(conn->http, status, &headers, buf_text(&body), body.len);
@@ -281,7 +289,8 @@ static void add_location(struct client_conn *conn, struct http_headers *headers,
     char *start = mem_printf("%s%s", service->origin, service->prefix);
     size_t len = strlen(start);
 
-    if (strncasecmp(value, start, len) == 0 && (value[len] == '/' || value[len] == '\0')) {
+    if (conn->exchange.base != NULL && strncasecmp(value, start, len) == 0 &&
+        (value[len] == '/' || value[len] == '\0')) {
         AUTO_FREE
         char *below = mem_printf("%s%s", conn->exchange.base, value + len);
 
@@ -293,11 +302,13 @@ static void add_location(struct client_conn *conn, struct http_headers *headers,
 
 /* A login cookie is a credential that outlives the run; the others steer a client around the proxy.
  */
-static bool is_dropped_from_response(const char *name)
+static bool is_dropped_from_response(const struct service *service, const char *name)
 {
     static const char *const names[] = { "set-cookie", "set-cookie2", "alt-svc",
                                          "strict-transport-security", "content-length" };
 
+    if (service->egress && strncasecmp(name, "set-cookie", 10) == 0)
+        return false; /* nobody logged in with a credential of ours */
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcasecmp(name, names[i]) == 0)
             return true;
@@ -317,7 +328,7 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
     for (size_t i = 0; i < kept.count; i++) {
         struct http_header *header = &kept.items[i];
 
-        if (is_dropped_from_response(header->name) ||
+        if (is_dropped_from_response(conn->exchange.decision.service, header->name) ||
             (conn->exchange.decode != NULL && strcasecmp(header->name, "content-encoding") == 0))
             continue;
         inject_veil_text(conn->exchange.veil, header->name);
@@ -502,6 +513,20 @@ static void refuse_for_secret(struct client_conn *conn, const struct error *err)
     answer_failure(conn, &failure);
 }
 
+/* Where the credential comes from; a host that is no service has none. */
+static struct inject_source source_of(const struct client_conn *conn)
+{
+    const struct policy_decision *decision = &conn->exchange.decision;
+    struct proxy *proxy = conn->run->proxy;
+
+    if (decision->service->egress)
+        return (struct inject_source){ 0 };
+    return (struct inject_source){
+        .vault = decision->anonymous ? NULL : proxy->vault,
+        .cache = &proxy->caches[decision->service - proxy->services.items],
+    };
+}
+
 static void pass_on(struct client_conn *conn, const struct http_request *request)
 {
     const struct upstream_callbacks callbacks = {
@@ -531,10 +556,7 @@ static void pass_on(struct client_conn *conn, const struct http_request *request
         answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
         return;
     }
-    const struct inject_source source = {
-        .vault = exchange->decision.anonymous ? NULL : proxy->vault,
-        .cache = &proxy->caches[options.service - proxy->services.items],
-    };
+    const struct inject_source source = source_of(conn);
     if (inject_headers(options.service, request, &source, &options.headers, &exchange->veil, &err) <
         0) {
         refuse_for_secret(conn, &err);
@@ -668,6 +690,196 @@ static void end_gate(struct client_conn *conn)
         answer_shut_gate(conn);
 }
 
+/* Tunnels and upgrades
+ * -------------------------------------------------------------------------------------------
+ */
+
+static void on_relay_open(void *data)
+{
+    struct client_conn *conn = data;
+
+    conn->exchange.begun = true;
+    conn->exchange.status = 200;
+    http_conn_begin_tunnel(conn->http, 200, NULL);
+}
+
+static void refuse_upgrade(struct client_conn *conn, int status)
+{
+    const struct failure failure = { .reason = "upgrade_refused",
+                                     .verdict = AUDIT_ERROR,
+                                     .status = status >= 400 ? status : 502,
+                                     .type = "api_error",
+                                     .message = "the service did not agree to a WebSocket" };
+
+    answer_failure(conn, &failure);
+}
+
+static bool on_relay_answer(void *data, const struct http_response_head *head)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+    struct http_headers headers;
+
+    if (!upgrade_accepted(exchange->request, head)) {
+        exchange->relay = NULL;
+        refuse_upgrade(conn, head->status);
+        return false;
+    }
+    exchange->begun = true;
+    exchange->status = 101;
+    http_headers_init(&headers);
+    upgrade_answer(head, &headers);
+    http_conn_begin_tunnel(conn->http, 101, &headers);
+    http_headers_finish(&headers);
+    return true;
+}
+
+static void on_relay_traffic(void *data, size_t up, size_t down)
+{
+    struct client_conn *conn = data;
+
+    conn->exchange.request_bytes += up;
+    conn->exchange.response_bytes += down;
+    run_note_traffic(conn->run);
+}
+
+static void on_relay_end(void *data, enum upstream_end end)
+{
+    struct client_conn *conn = data;
+
+    conn->exchange.relay = NULL;
+    if (!conn->exchange.begun) {
+        answer_failure(conn, &failures[end]);
+        return;
+    }
+    if (end == UPSTREAM_END_OK) {
+        record(conn, AUDIT_ALLOW, "ok", conn->exchange.status);
+        return;
+    }
+    record(conn, AUDIT_ERROR, failures[end].reason, 0);
+    http_conn_reset(conn->http);
+}
+
+static void start_relay(struct client_conn *conn, struct relay_options *options)
+{
+    const struct relay_callbacks callbacks = {
+        .on_open = on_relay_open,
+        .on_answer = on_relay_answer,
+        .on_traffic = on_relay_traffic,
+        .on_end = on_relay_end,
+        .data = conn,
+    };
+    struct proxy *proxy = conn->run->proxy;
+    struct error err = ERROR_INIT;
+
+    options->connect_timeout_ms = proxy->options.upstream_connect_ms;
+    options->idle_timeout_ms = proxy->options.upstream_idle_ms;
+    if (relay_start(&conn->exchange.relay, proxy->loop, conn->http, options, &callbacks, &err) == 0)
+        return;
+    conn->exchange.relay = NULL;
+    answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
+}
+
+static void open_tunnel(struct client_conn *conn)
+{
+    struct relay_options options = { .host = &conn->exchange.decision.host,
+                                     .exception = conn->exchange.decision.exception };
+
+    start_relay(conn, &options);
+}
+
+static void pass_upgrade(struct client_conn *conn, const struct http_request *request)
+{
+    struct exchange *exchange = &conn->exchange;
+    const struct service *service = exchange->decision.service;
+    struct proxy *proxy = conn->run->proxy;
+    struct relay_options options = { .host = &service->where, .exception = service->exception };
+    struct curl_slist *lines = NULL;
+    struct error err = ERROR_INIT;
+    struct buf head;
+
+    if (strcmp(service->scheme, "https") == 0) {
+        options.tls = proxy_tls_client(proxy, &err);
+        if (options.tls == NULL) {
+            log_warn(conn->run->id, "%s", err.text);
+            answer_failure(conn, &failures[UPSTREAM_END_TLS]);
+            return;
+        }
+    }
+    const struct inject_source source = source_of(conn);
+    if (inject_headers(service, request, &source, &lines, &exchange->veil, &err) < 0) {
+        refuse_for_secret(conn, &err);
+        return;
+    }
+    buf_init(&head, UPGRADE_HEAD_MAX);
+    (void)buf_reserve(&head, UPGRADE_HEAD_MAX - 1); /* growing would leave copies behind */
+    upgrade_write(&head, service, exchange->decision.upstream_path, request, lines);
+    inject_free(lines);
+    options.upgrade = &head;
+    options.veil = exchange->veil;
+    start_relay(conn, &options);
+}
+
+/* Ends TLS here from now on. The tunnel itself is one decision, each request in it another. */
+static void intercept(struct client_conn *conn)
+{
+    const struct host host = conn->exchange.decision.host;
+    struct proxy *proxy = conn->run->proxy;
+    struct tls_identity identity;
+    struct error err = ERROR_INIT;
+    struct ca_leaf leaf;
+
+    if (ca_leaf(proxy->ca, host.name, host.literal, &leaf, &err) < 0) {
+        log_warn(conn->run->id, "%s", err.text);
+        answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
+        return;
+    }
+    identity = (struct tls_identity){ leaf.certificate, leaf.issuer, leaf.key };
+    conn->intercepted = true;
+    conn->inside = host;
+    if (http_conn_begin_tls(conn->http, proxy->tls_server, conn->inside.name, &identity, &err) <
+        0) {
+        const struct failure failure = { "early_data",
+                                         AUDIT_DENY,
+                                         400,
+                                         "invalid_request_error",
+                                         "bytes came before the tunnel was there",
+                                         NULL };
+
+        conn->intercepted = false;
+        answer_failure(conn, &failure);
+        return;
+    }
+    record(conn, AUDIT_ALLOW, "ok", 200);
+}
+
+static void act(struct client_conn *conn, const struct http_request *request)
+{
+    struct exchange *exchange = &conn->exchange;
+
+    switch (exchange->decision.action) {
+    case POLICY_TUNNEL:
+        open_tunnel(conn);
+        return;
+    case POLICY_INTERCEPT:
+        intercept(conn);
+        return;
+    case POLICY_UPGRADE:
+        pass_upgrade(conn, request);
+        return;
+    case POLICY_FORWARD:
+        break;
+    }
+    if (request->target_kind == HTTP_TARGET_ORIGIN && !conn->intercepted)
+        exchange->base =
+            mem_printf("http://%s/proxy/%s", request->host, exchange->decision.service->name);
+    exchange->gate = make_gate(conn, request);
+    if (exchange->gate == NULL)
+        pass_on(conn, request);
+    else
+        http_conn_continue(conn->http);
+}
+
 static void on_request(void *data, struct http_conn *http, const struct http_request *request)
 {
     struct client_conn *conn = data;
@@ -676,24 +888,18 @@ static void on_request(void *data, struct http_conn *http, const struct http_req
     (void)http;
     *exchange = (struct exchange){ .started_ms = now_ms(conn) };
     conn->active = true;
+    exchange->request = request;
     exchange->method = mem_strdup(request->method);
     exchange->host = mem_strdup(request->host);
-    policy_decide(request, &conn->run->grant, &exchange->decision);
+    policy_decide_inside(request, &conn->run->grant, conn->intercepted ? &conn->inside : NULL,
+                         &exchange->decision);
     if (!exchange->decision.allowed) {
         answer_refusal(conn);
         return;
     }
     if (exchange->decision.model && !budget_allows(conn))
         return;
-    exchange->base =
-        mem_printf("http://%s/proxy/%s", request->host, exchange->decision.service->name);
-    exchange->gate = make_gate(conn, request);
-    if (exchange->gate == NULL) {
-        pass_on(conn, request);
-        return;
-    }
-    exchange->request = request;
-    http_conn_continue(conn->http);
+    act(conn, request);
 }
 
 static void on_body(void *data, struct http_conn *http, const char *bytes, size_t len)
@@ -701,6 +907,10 @@ static void on_body(void *data, struct http_conn *http, const char *bytes, size_
     struct client_conn *conn = data;
     struct exchange *exchange = &conn->exchange;
 
+    if (exchange->relay != NULL) {
+        relay_on_body(exchange->relay, bytes, len);
+        return;
+    }
     exchange->request_bytes += len;
     run_note_traffic(conn->run);
     if (feed_gate(conn, bytes, len))
@@ -717,6 +927,8 @@ static void on_body_end(void *data, struct http_conn *http)
     end_gate(conn);
     if (conn->exchange.upstream != NULL)
         upstream_send_end(conn->exchange.upstream);
+    if (conn->exchange.relay != NULL)
+        relay_on_body_end(conn->exchange.relay);
 }
 
 /* Bytes that make no request are recorded too, unless they came in the body of one. */
@@ -732,10 +944,12 @@ static void on_refused(void *data, struct http_conn *http, int status, const cha
     }
     conn->exchange = (struct exchange){ .started_ms = now_ms(conn),
                                         .method = mem_strdup(""),
-                                        .host = mem_strdup("") };
+                                        .host = mem_strdup(conn->inside.name) };
     conn->exchange.decision.path = mem_strdup("");
     conn->active = true;
-    record(conn, AUDIT_DENY, reason, status);
+    /* A client that doesn't like our certificate breaks no rule of ours. */
+    record(conn, status == 0 && !str_equal(reason, "sni_mismatch") ? AUDIT_ERROR : AUDIT_DENY,
+           reason, status);
 }
 
 static void on_drain(void *data, struct http_conn *http)
@@ -745,13 +959,17 @@ static void on_drain(void *data, struct http_conn *http)
     (void)http;
     if (conn->exchange.upstream != NULL)
         upstream_resume(conn->exchange.upstream);
+    if (conn->exchange.relay != NULL)
+        relay_on_drain(conn->exchange.relay);
 }
 
 static void cancel_upstream(struct client_conn *conn)
 {
-    struct upstream *upstream = conn->exchange.upstream;
+    struct upstream *upstream = STEAL(conn->exchange.upstream);
+    struct relay *relay = STEAL(conn->exchange.relay);
 
-    conn->exchange.upstream = NULL;
+    if (relay != NULL)
+        relay_cancel(relay);
     if (upstream != NULL)
         upstream_cancel(upstream);
 }

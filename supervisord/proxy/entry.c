@@ -108,6 +108,51 @@ static bool read_intercepted(const struct http_request *request, const struct ho
     return true;
 }
 
+/* Base64 of 16 bytes (RFC 6455 4.1). */
+static bool key_valid(const char *key)
+{
+    static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    return key != NULL && strlen(key) == 24 && strspn(key, base64) == 22 &&
+           strcmp(key + 22, "==") == 0;
+}
+
+/* A comma-separated list has TOKEN. */
+static bool lists(const char *list, const char *token)
+{
+    size_t len = strlen(token);
+
+    while (list != NULL && *list != '\0') {
+        list += strspn(list, ", \t");
+        if (strncasecmp(list, token, len) == 0 && strchr(", \t", list[len]) != NULL)
+            return true;
+        list += strcspn(list, ",");
+    }
+    return false;
+}
+
+/* Other protocols may be ignored (RFC 9110 7.8); half a WebSocket may not. */
+static bool read_upgrade(const struct http_request *request, struct entry *out,
+                         struct entry_fault *fault)
+{
+    const struct http_headers *headers = &request->headers;
+    const char *upgrade = http_headers_get(headers, "upgrade");
+    const char *version = http_headers_get(headers, "sec-websocket-version");
+
+    if (!lists(upgrade, "websocket"))
+        return true;
+    if (strcasecmp(upgrade, "websocket") != 0 || http_headers_count_of(headers, "upgrade") != 1 ||
+        !lists(http_headers_get(headers, "connection"), "upgrade") ||
+        strcmp(request->method, "GET") != 0 || request->minor != 1 ||
+        request->body_kind != HTTP_BODY_NONE ||
+        http_headers_count_of(headers, "sec-websocket-key") != 1 ||
+        !key_valid(http_headers_get(headers, "sec-websocket-key")) || version == NULL ||
+        strcmp(version, "13") != 0)
+        return fail(fault, 400, "bad_upgrade", "this is no WebSocket handshake");
+    out->websocket = true;
+    return true;
+}
+
 bool entry_read(const struct http_request *request, const struct host *inside, struct entry *out,
                 struct entry_fault *fault)
 {
@@ -124,12 +169,13 @@ bool entry_read(const struct http_request *request, const struct host *inside, s
         out->kind = ENTRY_ABSOLUTE;
         if (inside != NULL)
             return fail(fault, 400, "bad_target", "no host in the target inside of a tunnel");
-        return check_method(request, fault) && read_absolute(request, out, fault);
+        return check_method(request, fault) && read_upgrade(request, out, fault) &&
+               read_absolute(request, out, fault);
     case HTTP_TARGET_ORIGIN:
         break;
     }
     out->kind = inside != NULL ? ENTRY_INTERCEPTED : ENTRY_BASE_URL;
-    if (!check_method(request, fault))
+    if (!check_method(request, fault) || !read_upgrade(request, out, fault))
         return false;
     return inside != NULL ? read_intercepted(request, inside, out, fault)
                           : read_base_url(request, out, fault);

@@ -41,11 +41,25 @@ struct inject_veil {
     struct scrub scrub;
 };
 
+/* Where nothing is put in, nothing of the client's own is taken out but what proxies consume. */
+static const char *const dropped_always[] = {
+    "proxy-authorization", "host", "content-length", "expect",         "max-forwards",
+    "forwarded",           "via",  "x-real-ip",      "true-client-ip", "cf-connecting-ip",
+};
+
+static bool listed(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 bool inject_drops(const struct service *service, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(dropped); i++)
-        if (strcasecmp(name, dropped[i]) == 0)
-            return true;
+    if (service->egress ? listed(dropped_always, ARRAY_LEN(dropped_always), name)
+                        : listed(dropped, ARRAY_LEN(dropped), name))
+        return true;
     return strncasecmp(name, "x-forwarded-", 12) == 0 || strncasecmp(name, "proxy-", 6) == 0 ||
            strcasecmp(name, service->inject_header) == 0;
 }
@@ -87,6 +101,8 @@ static void append_client_headers(struct curl_slist **list, const struct service
     if (http_headers_get(&kept, "content-type") == NULL)
         append(list, "Content-Type:");
     http_headers_finish(&kept);
+    if (service->egress)
+        return;
     /* An event stream must be readable for its end, and an answer for a reflected secret. */
     append(list, "Accept-Encoding: identity");
 }

@@ -175,24 +175,6 @@ static bool find_named(const struct entry *entry, const struct policy_grant *gra
     return set_path(entry, out);
 }
 
-/* Which service the request is for. */
-static bool find_service(const struct http_request *request, const struct entry *entry,
-                         const struct policy_grant *grant, struct policy_decision *out)
-{
-    switch (entry->kind) {
-    case ENTRY_BASE_URL:
-        break;
-    case ENTRY_CONNECT:
-        return refuse(out, 403, "connect_not_allowed", "tunnels are not allowed from this sandbox");
-    case ENTRY_ABSOLUTE:
-    case ENTRY_INTERCEPTED:
-        return refuse(out, 403, "host_not_allowed", "this host can't be reached from the sandbox");
-    }
-    if (http_headers_get(&request->headers, "upgrade") != NULL)
-        return refuse(out, 403, "upgrade_not_allowed", "changing the protocol is not allowed");
-    return find_named(entry, grant, out);
-}
-
 /* Tokens
  * ---------------------------------------------------------------------------------------------------------
  */
@@ -283,7 +265,8 @@ static bool token_misplaced(const struct http_request *request, const struct ser
 
         if (token_occurs(header->name, strlen(header->name)))
             return true;
-        if (!is_token_place(service, header->name) &&
+        if ((service == NULL || !is_token_place(service, header->name)) &&
+            strcasecmp(header->name, "proxy-authorization") != 0 &&
             token_occurs(header->value, strlen(header->value)))
             return true;
     }
@@ -448,35 +431,218 @@ static bool is_model_request(const struct http_request *request, const char *pat
             str_ends(path, ":streamGenerateContent") || str_ends(path, ":generateContent"));
 }
 
-void policy_decide(const struct http_request *request, const struct policy_grant *grant,
-                   struct policy_decision *out)
+static void allow(const struct http_request *request, const struct entry *entry,
+                  struct policy_decision *out)
 {
-    struct entry_fault fault;
-    struct entry entry;
+    const struct service *service = out->service;
 
-    *out = (struct policy_decision){ .path = mem_strdup("") };
-    if (!entry_read(request, NULL, &entry, &fault)) {
-        refuse(out, fault.status, fault.reason, fault.message);
-        return;
-    }
-    if (!find_service(request, &entry, grant, out) || !check_token(request, grant, out))
+    out->allowed = true;
+    out->reason = "ok";
+    out->action = entry->websocket ? POLICY_UPGRADE : POLICY_FORWARD;
+    out->model = !service->egress && !service->git && is_model_request(request, out->path);
+    out->upstream_path = mem_printf("%s%s%s", service->prefix, out->path, entry->query);
+}
+
+/* A request for a service, whose path below it is in OUT already. */
+static void judge_service(const struct http_request *request, const struct entry *entry,
+                          const struct policy_grant *grant, struct policy_decision *out)
+{
+    if (!check_token(request, grant, out))
         return;
     if (!is_granted(grant, out->service)) {
         refuse(out, 403, "service_not_granted", "this run may not use the service");
         return;
     }
-    if (!find_repository(request, entry.query, out) || !check_rules(request, grant, out) ||
+    if (!find_repository(request, entry->query, out) || !check_rules(request, grant, out) ||
         !check_repository(grant, out))
         return;
+    if (entry->websocket && (out->service->pushes || out->service->forge)) {
+        refuse(out, 403, "upgrade_not_allowed", "nothing of a WebSocket could be judged here");
+        return;
+    }
+    allow(request, entry, out);
+}
+
+/* Hosts
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+#define NOT_REACHED "this host can't be reached from the sandbox"
+
+/* A tunnel, or a request in the clear for a host: who may use the proxy at all. */
+static bool check_proxy_token(const struct http_request *request, const struct policy_grant *grant,
+                              struct policy_decision *out)
+{
+    const char *value = http_headers_get(&request->headers, "proxy-authorization");
+
+    if (token_misplaced(request, NULL))
+        return refuse(out, 403, "token_misplaced", "the run's token belongs into another header");
+    if (value == NULL && grant->open_listener)
+        return true;
+    if (value == NULL)
+        return refuse(out, 407, "no_token", "the run's token is missing");
+    if (http_headers_count_of(&request->headers, "proxy-authorization") > 1)
+        return refuse(out, 403, "token_repeated", "the run's token was sent more than once");
+    if (!basic_matches(grant, value) && !affixed_matches(grant, value, "Bearer ", ""))
+        return refuse(out, 407, "bad_token", "this is not the run's token");
+    return true;
+}
+
+static enum egress_reach reach_of(const struct policy_grant *grant, const struct host *host)
+{
+    return grant->egress != NULL ? egress_reach(grant->egress, host) : EGRESS_CLOSED;
+}
+
+static bool has_service(const struct policy_grant *grant, const struct host *host)
+{
+    for (size_t i = 0; i < grant->services->count; i++) {
+        const struct service *service = &grant->services->items[i];
+
+        if (grant->granted[i] && strcmp(service->scheme, "https") == 0 &&
+            host_equal(&service->where, host))
+            return true;
+    }
+    return false;
+}
+
+static void judge_tunnel(const struct http_request *request, const struct entry *entry,
+                         const struct policy_grant *grant, struct policy_decision *out)
+{
+    enum egress_reach reach = reach_of(grant, &entry->host);
+    bool service = has_service(grant, &entry->host);
+
+    if (!check_proxy_token(request, grant, out))
+        return;
+    if (reach == EGRESS_CLOSED && !service) {
+        refuse(out, 403, "host_not_allowed", NOT_REACHED);
+        return;
+    }
+    if ((service || reach == EGRESS_JUDGED) && !grant->intercepts) {
+        refuse(out, 403, "connect_not_allowed", "tunnels to this host are not allowed");
+        return;
+    }
     out->allowed = true;
     out->reason = "ok";
-    out->model = !out->service->git && is_model_request(request, out->path);
-    out->upstream_path = mem_printf("%s%s%s", out->service->prefix, out->path, entry.query);
+    out->host = entry->host;
+    out->action = service || reach == EGRESS_JUDGED ? POLICY_INTERCEPT : POLICY_TUNNEL;
+    if (out->action == POLICY_TUNNEL)
+        out->exception = egress_find(grant->egress, &entry->host, request->method, NULL)->exception;
+}
+
+/* The service with the longest prefix that PATH is below. */
+static const struct service *service_at(const struct policy_grant *grant, const struct host *host,
+                                        const char *scheme, const char *path)
+{
+    const struct service *found = NULL;
+
+    for (size_t i = 0; i < grant->services->count; i++) {
+        const struct service *service = &grant->services->items[i];
+        size_t len = strlen(service->prefix);
+
+        if (grant->granted[i] && strcmp(service->scheme, scheme) == 0 &&
+            host_equal(&service->where, host) && strncmp(path, service->prefix, len) == 0 &&
+            path[len] == '/' && (found == NULL || len > strlen(found->prefix)))
+            found = service;
+    }
+    return found;
+}
+
+static bool brings_token(const struct http_request *request, const struct service *service)
+{
+    for (size_t i = 0; i < request->headers.count; i++)
+        if (is_token_place(service, request->headers.items[i].name))
+            return true;
+    return false;
+}
+
+static void judge_egress(const struct http_request *request, const struct entry *entry,
+                         const struct policy_grant *grant, const char *scheme,
+                         struct policy_decision *out)
+{
+    const struct egress_rule *rule =
+        grant->egress != NULL ? egress_find(grant->egress, &entry->host, request->method, out->path)
+                              : NULL;
+
+    if (rule == NULL && reach_of(grant, &entry->host) == EGRESS_CLOSED) {
+        refuse(out, 403, "host_not_allowed", NOT_REACHED);
+    } else if (rule == NULL) {
+        refuse(out, 403, "request_not_allowed",
+               "this method and path are not allowed for the host");
+    } else if (token_misplaced(request, NULL)) {
+        refuse(out, 403, "token_misplaced",
+               "the run's token has no place in requests to this host");
+    } else {
+        out->made = service_host_new(&entry->host, scheme, &rule->exception);
+        out->service = out->made;
+        allow(request, entry, out);
+    }
+}
+
+/* A request that names its host: for the service there, else by the rules for hosts. What a service
+ * does not allow, or was not asked for with the token, a rule may still allow without a credential.
+ */
+static void judge_host(const struct http_request *request, const struct entry *entry,
+                       const struct policy_grant *grant, struct policy_decision *out)
+{
+    const char *scheme = entry->kind == ENTRY_INTERCEPTED ? "https" : "http";
+    const struct service *service;
+
+    out->host = entry->host;
+    if (entry->kind == ENTRY_ABSOLUTE && !check_proxy_token(request, grant, out))
+        return;
+    if (!set_path(entry, out))
+        return;
+    service = service_at(grant, &entry->host, scheme, out->path);
+    if (service == NULL ||
+        (!brings_token(request, service) && grant->egress != NULL &&
+         egress_find(grant->egress, &entry->host, request->method, out->path) != NULL)) {
+        judge_egress(request, entry, grant, scheme, out);
+        return;
+    }
+    out->service = service;
+    AUTO_FREE
+    char *below = mem_strdup(out->path + strlen(service->prefix));
+    free(out->path);
+    out->path = STEAL(below);
+    judge_service(request, entry, grant, out);
+}
+
+void policy_decide_inside(const struct http_request *request, const struct policy_grant *grant,
+                          const struct host *inside, struct policy_decision *out)
+{
+    struct entry_fault fault;
+    struct entry entry;
+
+    *out = (struct policy_decision){ .path = mem_strdup("") };
+    if (!entry_read(request, inside, &entry, &fault)) {
+        refuse(out, fault.status, fault.reason, fault.message);
+        return;
+    }
+    switch (entry.kind) {
+    case ENTRY_BASE_URL:
+        if (find_named(&entry, grant, out))
+            judge_service(request, &entry, grant, out);
+        break;
+    case ENTRY_CONNECT:
+        judge_tunnel(request, &entry, grant, out);
+        break;
+    case ENTRY_ABSOLUTE:
+    case ENTRY_INTERCEPTED:
+        judge_host(request, &entry, grant, out);
+        break;
+    }
+}
+
+void policy_decide(const struct http_request *request, const struct policy_grant *grant,
+                   struct policy_decision *out)
+{
+    policy_decide_inside(request, grant, NULL, out);
 }
 
 void policy_decision_finish(struct policy_decision *decision)
 {
     free(decision->path);
     free(decision->upstream_path);
+    service_host_free(decision->made);
     *decision = (struct policy_decision){ 0 };
 }

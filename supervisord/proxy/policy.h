@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "http/http.h"
+#include "proxy/egress.h"
 #include "proxy/git_rules.h"
 #include "proxy/services.h"
 #include "proxy/token.h"
@@ -19,18 +20,32 @@ struct policy_repository {
 
 struct policy_grant {
     const struct services *services;
-    const bool *granted; /* by index into services */
+    const bool *granted;         /* by index into services */
+    const struct egress *egress; /* NULL: none */
+    bool intercepts;             /* there is a certificate authority */
+    bool open_listener; /* nobody but the run reaches its listener: hosts need no token there */
     struct token_hash token;
     const struct policy_repository *repositories; /* the session's own */
     size_t repository_count;
 };
 
+enum policy_action {
+    POLICY_FORWARD,   /* send it to the service */
+    POLICY_TUNNEL,    /* connect to the host, and pass bytes */
+    POLICY_INTERCEPT, /* end TLS here and judge what is inside */
+    POLICY_UPGRADE,   /* send it, and pass bytes when the service agrees */
+};
+
 struct policy_decision {
     bool allowed;
-    const struct service *service; /* NULL when none was recognised */
-    const char *reason;            /* machine-readable; "ok" when allowed */
-    const char *message;           /* for a person; NULL when allowed */
-    int status;                    /* to answer when refused */
+    enum policy_action action;
+    struct host host;                /* of a tunnel, intercepted or not */
+    struct addr_exception exception; /* of a tunnel */
+    struct service *made;            /* SERVICE when it is no service of the table; owned */
+    const struct service *service;   /* NULL when none was recognised */
+    const char *reason;              /* machine-readable; "ok" when allowed */
+    const char *message;             /* for a person; NULL when allowed */
+    int status;                      /* to answer when refused */
     bool challenge; /* a 401 that needs WWW-Authenticate: Basic, so that git tries again with its
                        password */
     char *path;     /* canonical, below the service, without the query; "" when there is none */
@@ -46,6 +61,9 @@ struct policy_decision {
 
 void policy_decide(const struct http_request *request, const struct policy_grant *grant,
                    struct policy_decision *out);
+/* The same for a request inside of an intercepted tunnel to INSIDE (NULL: none). */
+void policy_decide_inside(const struct http_request *request, const struct policy_grant *grant,
+                          const struct host *inside, struct policy_decision *out);
 void policy_decision_finish(struct policy_decision *decision);
 
 /* Canonical form of a path: percent-encoded unreserved characters decoded, the other escapes in

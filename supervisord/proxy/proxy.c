@@ -29,6 +29,9 @@ static void proxy_part_closed(struct proxy *proxy)
         inject_cache_finish(&proxy->caches[i]);
     free(proxy->caches);
     services_finish(&proxy->services);
+    egress_finish(&proxy->egress);
+    tls_context_free(proxy->tls_server);
+    tls_context_free(proxy->tls_client);
     free(proxy->ca_file);
     free(proxy);
     if (done != NULL)
@@ -56,6 +59,23 @@ static void fill_defaults(struct proxy_options *options)
         options->model_silence_ms = options->upstream_idle_ms;
 }
 
+static int read_rules(struct proxy *proxy, const struct proxy_options *options, struct error *err)
+{
+    if (services_init(&proxy->services, options->services, options->service_count, err) < 0 ||
+        egress_init(&proxy->egress, options->egress, options->egress_count, err) < 0)
+        return -1;
+    proxy->ca = options->ca;
+    return proxy->ca != NULL ? tls_server_context_new(&proxy->tls_server, err) : 0;
+}
+
+struct tls_context *proxy_tls_client(struct proxy *proxy, struct error *err)
+{
+    if (proxy->tls_client == NULL &&
+        tls_client_context_new(&proxy->tls_client, proxy->ca_file, err) < 0)
+        proxy->tls_client = NULL;
+    return proxy->tls_client;
+}
+
 int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const struct clock *clock,
                 const struct proxy_options *options, struct error *err)
 {
@@ -65,7 +85,9 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
         free(proxy);
         return error_set(err, ERR_UNAVAILABLE, 0, "libsodium can't start");
     }
-    if (services_init(&proxy->services, options->services, options->service_count, err) < 0) {
+    if (read_rules(proxy, options, err) < 0) {
+        services_finish(&proxy->services);
+        egress_finish(&proxy->egress);
         free(proxy);
         return -1;
     }
@@ -74,7 +96,8 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
     proxy->vault = vault;
     proxy->clock = clock;
     proxy->options = *options;
-    proxy->options.services = NULL; /* the caller's; ours are in the table */
+    proxy->options.services = NULL; /* the caller's; ours are in the tables */
+    proxy->options.egress = NULL;
     proxy->ca_file = mem_strdup(options->ca_file);
     proxy->options.ca_file = proxy->ca_file;
     fill_defaults(&proxy->options);
@@ -134,7 +157,9 @@ static void on_part_closed(void *data)
 
 struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err)
 {
-    struct curl_loop **pool = &run->pools[service - run->proxy->services.items];
+    const struct services *services = &run->proxy->services;
+    size_t at = service->egress ? services->count : (size_t)(service - services->items);
+    struct curl_loop **pool = &run->pools[at];
 
     if (*pool == NULL && curl_loop_start(pool, run->proxy->loop, err) == 0)
         run_part_opened(run);
@@ -210,6 +235,9 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->pools = mem_new_zero(proxy->services.count + 1, sizeof(struct curl_loop *));
     run->grant.services = &proxy->services;
     run->grant.granted = run->granted;
+    run->grant.egress = &proxy->egress;
+    run->grant.intercepts = proxy->ca != NULL;
+    run->grant.open_listener = grant->open_listener;
     list_init(&run->conns);
     mark_granted(run, grant);
     grant_repositories(run, grant);
@@ -276,7 +304,7 @@ static void cut_run(struct run *run)
     LIST_EACH(&run->conns, link) {
         client_conn_cut(client_conn_from_link(link), "revoked");
     }
-    for (size_t i = 0; i < run->proxy->services.count; i++)
+    for (size_t i = 0; i <= run->proxy->services.count; i++)
         if (run->pools[i] != NULL)
             curl_loop_close(run->pools[i], on_part_closed, run);
     run_part_closed(run);

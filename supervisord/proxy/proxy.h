@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "proxy/budget.h"
+#include "vault/ca.h"
 #include "vault/vault.h"
 
 struct proxy;
@@ -79,6 +80,11 @@ struct proxy_model_news {
 struct proxy_options {
     const struct proxy_service *services;
     size_t service_count;
+    /* Hosts that are no services (egress.h has the form); copied. */
+    const char *const *egress;
+    size_t egress_count;
+    struct ca *ca; /* signs for the hosts whose TLS ends here; NULL: no tunnel to them. Outlives the
+                      proxy. */
     uint32_t connections_per_run;      /* 0: 64 */
     uint64_t upstream_connect_ms;      /* 0: 10000 */
     uint64_t upstream_idle_ms;         /* no byte either way for so long: cut; 0: 600000 */
@@ -119,6 +125,8 @@ struct proxy_grant {
     const struct proxy_repository *repositories;
     size_t repository_count;
     const char *pushed; /* from on_pushed of an earlier run; NULL: nothing */
+    bool open_listener; /* only the run's own programs reach its listener, so that they may ask for
+                           hosts without the token; services need it all the same */
 };
 /* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
  * HASH. ERR_CONFLICT if the run has one. */

@@ -5,6 +5,7 @@
 #include "common/list.h"
 #include "io/curl_loop.h"
 #include "io/listener.h"
+#include "io/tls.h"
 #include "proxy/git_tips.h"
 #include "proxy/inject.h"
 #include "proxy/model_watch.h"
@@ -20,7 +21,11 @@ struct proxy {
     char *ca_file;
     struct services services;
     struct inject_cache *caches; /* one a service */
-    struct list runs;            /* run::link */
+    struct egress egress;
+    struct ca *ca;                  /* borrowed; NULL: none */
+    struct tls_context *tls_server; /* for clients; NULL without a CA */
+    struct tls_context *tls_client; /* for relays; made at first use */
+    struct list runs;               /* run::link */
     uv_idle_t closer; /* takes part in closing, so that DONE always comes from the loop */
     unsigned open;    /* runs, also those being closed, and the handle */
     bool closing;
@@ -38,10 +43,10 @@ struct run {
     struct policy_repository *repositories; /* of the session */
     struct git_tips tips;                   /* what the session has pushed */
     struct listener *listener;              /* NULL before attach and after revoke */
-    struct curl_loop *
-        *pools; /* one a service, made at first use: connections are never shared between runs */
-    struct list conns; /* client_conn::link */
-    unsigned open;     /* listener, pools, connections */
+    struct curl_loop **pools; /* one a service and one for hosts, made at first use: connections are
+                                 never shared between runs */
+    struct list conns;        /* client_conn::link */
+    unsigned open;            /* listener, pools, connections */
     bool revoked;
     uint64_t answered;
     struct budget budget;
@@ -54,6 +59,8 @@ void run_part_opened(struct run *run);
 void run_part_closed(struct run *run);
 /* NULL with ERR when it can't be made. */
 struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err);
+/* The context for TLS of relays, or NULL with ERR. */
+struct tls_context *proxy_tls_client(struct proxy *proxy, struct error *err);
 /* A byte went either way. */
 void run_note_traffic(struct run *run);
 

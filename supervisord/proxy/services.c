@@ -25,70 +25,41 @@ static int bad(struct error *err, const struct proxy_service *from, const char *
     return error_argument(err, "services", "service %s: %s", from->name, what);
 }
 
-/* Host and optional port, without userinfo. *HOST_LEN is what stands before the port. */
-static bool authority_valid(const char *text, size_t len, size_t *host_len)
+/* "example.com", "example.com:8443" as in a Host header. */
+static char *host_header(const struct host *host, uint16_t default_port)
 {
-    size_t at = 0;
-    size_t digits = 0;
-    uint32_t port = 0;
+    char text[HOST_TEXT_SIZE];
 
-    if (len > 0 && text[0] == '[') {
-        while (at < len && text[at] != ']')
-            at++;
-        if (at == len)
-            return false;
-        at++;
-    } else {
-        while (at < len && (isalnum((unsigned char)text[at]) || text[at] == '-' ||
-                            text[at] == '.' || text[at] == '_'))
-            at++;
-    }
-    *host_len = at;
-    if (at == 0 || at == len)
-        return at > 0;
-    if (text[at] != ':')
-        return false;
-    for (at++; at < len; at++, digits++) {
-        if (!isdigit((unsigned char)text[at]) || digits > 4)
-            return false;
-        port = port * 10 + (uint32_t)(text[at] - '0');
-    }
-    return digits > 0 && port > 0 && port <= 65535;
+    host_format(host, text);
+    if (host->port == default_port)
+        *strrchr(text, ':') = '\0';
+    return mem_strdup(text);
 }
 
 static int parse_target(struct service *service, const struct proxy_service *from,
                         struct error *err)
 {
     const char *rest;
-    const char *default_port;
+    uint16_t default_port;
     size_t len;
-    size_t host_len;
-    bool bracket;
 
     if (strncasecmp(from->target, "https://", 8) == 0) {
         service->scheme = mem_strdup("https");
-        default_port = ":443";
+        default_port = 443;
         rest = from->target + 8;
     } else if (strncasecmp(from->target, "http://", 7) == 0) {
         service->scheme = mem_strdup("http");
-        default_port = ":80";
+        default_port = 80;
         rest = from->target + 7;
     } else {
         return bad(err, from, "the target is no http or https address");
     }
     len = strcspn(rest, "/?#");
-    if (!authority_valid(rest, len, &host_len))
+    if (!host_parse(rest, len, default_port, &service->where))
         return bad(err, from, "the target's host is not valid");
-    bracket = rest[0] == '[';
-    AUTO_FREE
-    char *bare = mem_strndup(rest + (bracket ? 1 : 0), host_len - (bracket ? 2 : 0));
-    addr_exception_parse(bare, &service->exception);
+    addr_exception_parse(service->where.name, &service->exception);
     service->origin = mem_printf("%s://%.*s", service->scheme, (int)len, rest);
-    if (len > host_len && strlen(default_port) == len - host_len &&
-        memcmp(rest + host_len, default_port, len - host_len) == 0)
-        service->host = mem_strndup(rest, host_len);
-    else
-        service->host = mem_strndup(rest, len);
+    service->host = host_header(&service->where, default_port);
     rest += len;
     len = strlen(rest);
     while (len > 0 && rest[len - 1] == '/')
@@ -246,6 +217,34 @@ static void service_finish(struct service *service)
     free(service->inject_after);
     free(service->basic_user);
     free(service->secret);
+}
+
+struct service *service_host_new(const struct host *host, const char *scheme,
+                                 const struct addr_exception *exception)
+{
+    struct service *service = NEW(struct service);
+    char text[HOST_TEXT_SIZE];
+
+    host_format(host, text);
+    service->name = mem_strdup("");
+    service->scheme = mem_strdup(scheme);
+    service->origin = mem_printf("%s://%s", scheme, text);
+    service->host = host_header(host, strcmp(scheme, "https") == 0 ? 443 : 80);
+    service->where = *host;
+    service->prefix = mem_strdup("");
+    service->exception = *exception;
+    service->inject_header = mem_strdup("");
+    service->secret = mem_strdup("");
+    service->egress = true;
+    return service;
+}
+
+void service_host_free(struct service *service)
+{
+    if (service == NULL)
+        return;
+    service_finish(service);
+    free(service);
 }
 
 int services_init(struct services *services, const struct proxy_service *list, size_t count,

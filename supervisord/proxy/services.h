@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "proxy/addr_check.h"
+#include "proxy/host.h"
 #include "proxy/proxy.h"
 
 enum inject_kind {
@@ -22,10 +23,11 @@ struct allow_rule {
 
 struct service {
     char *name;
-    char *scheme; /* "http" or "https" */
-    char *origin; /* scheme, host and port, as in the URL */
-    char *host;   /* host, with the port if it isn't the scheme's own */
-    char *prefix; /* path that goes in front: "" or "/v1" */
+    char *scheme;      /* "http" or "https" */
+    char *origin;      /* scheme, host and port, as in the URL */
+    char *host;        /* host, with the port if it isn't the scheme's own */
+    struct host where; /* the same, for comparing */
+    char *prefix;      /* path that goes in front: "" or "/v1" */
     struct addr_exception exception;
     enum inject_kind inject;
     char *inject_header; /* lower case; "" when none */
@@ -35,7 +37,8 @@ struct service {
     char *secret; /* name in the vault, "" when none */
     struct allow_rule *rules;
     size_t rule_count;
-    bool git; /* only git's own endpoints, when no rules are given */
+    bool egress; /* no service of the table: a host that a rule allows, without a credential */
+    bool git;    /* only git's own endpoints, when no rules are given */
     bool
         pushes; /* git is served here: its pushes and repositories are judged, whatever the rules */
     bool forge; /* a forge's API: forge_rules.h, when no rules are given */
@@ -55,6 +58,10 @@ struct services {
 int services_init(struct services *services, const struct proxy_service *list, size_t count,
                   struct error *err);
 void services_finish(struct services *services);
+/* For a request to a host that is no service; freed with service_host_free. */
+struct service *service_host_new(const struct host *host, const char *scheme,
+                                 const struct addr_exception *exception);
+void service_host_free(struct service *service);
 /* NAME of LEN bytes, exactly; NULL. */
 const struct service *services_find(const struct services *services, const char *name, size_t len);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "proxy/addr_own.h"
 #include "proxy/inject.h"
 
 #define INTERIM_MAX 16 /* 1xx heads before the final one */
@@ -76,7 +77,8 @@ static curl_socket_t on_open_socket(void *data, curlsocktype purpose, struct cur
     struct upstream *upstream = data;
 
     (void)purpose;
-    if (!addr_allowed(&address->addr, &upstream->exception)) {
+    if (!addr_allowed(&address->addr, &upstream->exception) ||
+        addr_is_own(&address->addr, &upstream->exception)) {
         upstream->address_denied = true;
         return CURL_SOCKET_BAD;
     }

@@ -12,17 +12,21 @@
 #include <signal.h>
 #include <sodium.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "common/buf.h"
+#include "common/fd.h"
 #include "common/mem.h"
 #include "harness/test.h"
 #include "harness/tmp.h"
 #include "io/listener.h"
 #include "io/stream.h"
+#include "io/tls.h"
 #include "proxy/addr_check.h"
 #include "proxy/proxy.h"
+#include "vault/ca.h"
 #include "vault/vault.h"
 
 #define RIG_SECRET "sk-canary-0123456789-real-SECRET"
@@ -65,6 +69,15 @@ struct rig {
     uv_timer_t watchdog;
     bool late;
     uint16_t upstream_port;
+    uint16_t tls_port; /* the same upstream behind TLS, as localhost */
+    struct listener *tls_listener;
+    const char *tls_name;    /* what its certificate is for; "localhost" */
+    struct vault *tls_vault; /* of its own certificate authority */
+    struct ca *tls_ca;
+    struct tls_context *tls_server;
+    struct ca *ca;                  /* the proxy's */
+    struct tls_context *tls_client; /* trusts that one */
+    struct tls_context *tls_direct; /* trusts the upstream's */
     uint16_t proxy_port;
     struct listener *upstream_listener;
     struct rig_upstream *upstreams[RIG_DECISIONS];
@@ -151,9 +164,10 @@ static inline void rig_on_upstream_end(void *data, const struct error *err)
 {
     struct rig_upstream *upstream = data;
 
-    (void)err;
     upstream->ended = true;
-    if (upstream->stream != NULL)
+    if (upstream->stream != NULL && err == NULL)
+        rig_upstream_close(upstream);
+    else if (upstream->stream != NULL)
         stream_close(upstream->stream, NULL, NULL);
     upstream->stream = NULL;
 }
@@ -172,6 +186,57 @@ static inline void rig_on_upstream_accept(void *data, int fd)
     CHECK_EQ(stream_start(&upstream->stream, &rig->loop, fd, &callbacks, &err), 0);
     CHECK(rig->upstream_count < RIG_DECISIONS);
     rig->upstreams[rig->upstream_count++] = upstream;
+}
+
+static inline void rig_on_tls_accept(void *data, int fd)
+{
+    struct rig *rig = data;
+    struct error err = ERROR_INIT;
+    struct tls_identity identity;
+    struct ca_leaf leaf;
+
+    rig_on_upstream_accept(data, fd);
+    CHECK_EQ(ca_leaf(rig->tls_ca, rig->tls_name, false, &leaf, &err), 0);
+    identity = (struct tls_identity){ leaf.certificate, leaf.issuer, leaf.key };
+    CHECK_EQ(tls_accept(rig->upstreams[rig->upstream_count - 1]->stream, rig->tls_server,
+                        rig->tls_name, &identity, &err),
+             0);
+}
+
+static inline struct tls_context *rig_trusting(const struct ca *ca, const char *file)
+{
+    struct tls_context *context;
+    struct error err = ERROR_INIT;
+
+    CHECK_EQ(fd_replace_file(file, ca_pem(ca), strlen(ca_pem(ca)), 0600, &err), 0);
+    CHECK_EQ(tls_client_context_new(&context, file, &err), 0);
+    return context;
+}
+
+/* The upstream's certificate authority is another installation's. */
+static inline void rig_start_tls(struct rig *rig, const char *state_dir, char **ca_file)
+{
+    AUTO_FREE
+    char *other = mem_printf("%s/upstream", state_dir);
+    AUTO_FREE
+    char *own_file = mem_printf("%s/proxy.pem", state_dir);
+    struct vault_options options = { .state_dir = other, .clock = clock_system() };
+    struct error err = ERROR_INIT;
+    int fd;
+
+    CHECK(mkdir(other, 0700) == 0 || errno == EEXIST);
+    CHECK_EQ(vault_open(&rig->tls_vault, &options, &err), 0);
+    CHECK_EQ(ca_open(&rig->tls_ca, rig->tls_vault, clock_system(), &err), 0);
+    CHECK_EQ(ca_open(&rig->ca, rig->vault, clock_system(), &err), 0);
+    CHECK_EQ(tls_server_context_new(&rig->tls_server, &err), 0);
+    *ca_file = mem_printf("%s/upstream.pem", state_dir);
+    rig->tls_direct = rig_trusting(rig->tls_ca, *ca_file);
+    rig->tls_client = rig_trusting(rig->ca, own_file);
+    rig->tls_name = "localhost";
+    fd = listener_tcp_socket("127.0.0.1", 0, &rig->tls_port, &err);
+    CHECK(fd >= 0);
+    CHECK_EQ(listener_start(&rig->tls_listener, &rig->loop, fd, 64, rig_on_tls_accept, rig, &err),
+             0);
 }
 
 static inline void rig_on_decision(void *data, const struct proxy_decision *from)
@@ -269,6 +334,10 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     struct proxy_grant grant = { .run_id = "run_1", .repositories = &own, .repository_count = 1 };
     struct error err = ERROR_INIT;
     AUTO_FREE
+    char *ca_file = NULL;
+    AUTO_FREE
+    char *secure = NULL;
+    AUTO_FREE
     char *target = NULL;
     AUTO_FREE
     char *prefixed = NULL;
@@ -293,6 +362,8 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     CHECK_EQ(vault_put(rig->vault, "MODEL_KEY", RIG_SECRET, strlen(RIG_SECRET), NULL, &err), 0);
     CHECK_EQ(vault_put(rig->vault, "GIT_KEY", RIG_SECRET, strlen(RIG_SECRET), NULL, &err), 0);
 
+    rig_start_tls(rig, vault_options.state_dir, &ca_file);
+    secure = mem_printf("https://localhost:%u/api", rig->tls_port);
     target = mem_printf("http://127.0.0.1:%u", rig->upstream_port);
     prefixed = mem_printf("http://127.0.0.1:%u/base/v1/", rig->upstream_port);
     rig->private_name = rig_private_name();
@@ -322,10 +393,32 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
           .inject_header = "x-api-key",
           .inject_value = "{ABSENT_KEY}" },
         { .name = "plain", .target = target, .inject_header = "" },
+        { .name = "secure",
+          .target = secure,
+          .inject_header = "authorization",
+          .inject_value = "Bearer {MODEL_KEY}",
+          .secret = "MODEL_KEY" },
         { .name = "private", .target = private_target, .inject_header = "" },
     };
     options.services = services;
     options.service_count = ARRAY_LEN(services);
+    AUTO_FREE
+    char *files = mem_printf("GET,HEAD localhost:%u/files/...", rig->tls_port);
+    AUTO_FREE
+    char *opaque = mem_printf("127.0.0.1:%u", rig->tls_port);
+    AUTO_FREE
+    char *clear = mem_printf("127.0.0.1:%u", rig->upstream_port);
+    AUTO_FREE
+    char *named = mem_printf("%s:%u", rig->private_name != NULL ? rig->private_name : "a.invalid",
+                             rig->upstream_port);
+    AUTO_FREE
+    char *nowhere = mem_printf("nowhere.invalid:%u", rig->upstream_port);
+    const char *const egress[] = { files, opaque, clear, named, nowhere };
+    options.egress = egress;
+    options.egress_count = ARRAY_LEN(egress);
+    options.ca = rig->ca;
+    if (options.ca_file == NULL)
+        options.ca_file = ca_file;
     options.on_decision = rig_on_decision;
     options.on_traffic = rig_on_traffic;
     options.on_pushed = rig_on_pushed;
@@ -352,6 +445,7 @@ static inline void rig_stop(struct rig *rig)
     RIG_UNTIL(rig, rig->proxy_closed);
     if (rig->upstream_listener != NULL)
         listener_close(rig->upstream_listener, NULL, NULL);
+    listener_close(rig->tls_listener, NULL, NULL);
     for (unsigned i = 0; i < rig->upstream_count; i++)
         if (rig->upstreams[i]->stream != NULL)
             stream_close(rig->upstreams[i]->stream, NULL, NULL);
@@ -362,6 +456,12 @@ static inline void rig_stop(struct rig *rig)
         buf_finish(&rig->upstreams[i]->in);
         free(rig->upstreams[i]);
     }
+    ca_close(rig->ca);
+    ca_close(rig->tls_ca);
+    tls_context_free(rig->tls_server);
+    tls_context_free(rig->tls_client);
+    tls_context_free(rig->tls_direct);
+    vault_close(rig->tls_vault);
     vault_close(rig->vault);
     buf_finish(&rig->seen);
     curl_global_cleanup();
@@ -439,6 +539,68 @@ static inline char *rig_ask(struct rig *rig, const char *request)
     char *answer = mem_strndup(buf_text(&client->in), client->in.len);
     rig_hang_up(client);
     return answer;
+}
+
+/* FORMAT has %T for the token, %C for it as a Basic credential, %P for the port of the upstream in
+ * the clear and %S for the one behind TLS. Heap. */
+static inline char *rig_fill(const struct rig *rig, const char *format)
+{
+    AUTO_FREE
+    char *pair = mem_printf("user:%s", rig->token);
+    char basic[200];
+    struct buf text = BUF_INIT(1u << 20);
+
+    sodium_bin2base64(basic, sizeof(basic), (const unsigned char *)pair, strlen(pair),
+                      sodium_base64_VARIANT_ORIGINAL);
+    for (const char *at = format; *at != '\0'; at++) {
+        if (at[0] != '%' || at[1] == '\0' || strchr("TCPS", at[1]) == NULL) {
+            buf_append_char(&text, *at);
+            continue;
+        }
+        at++;
+        if (*at == 'T')
+            buf_append_str(&text, rig->token);
+        else if (*at == 'C')
+            buf_append_str(&text, basic);
+        else
+            buf_printf(&text, "%u", *at == 'P' ? rig->upstream_port : rig->tls_port);
+    }
+    return buf_steal(&text);
+}
+
+static inline void rig_say_filled(struct rig *rig, struct rig_client *client, const char *format)
+{
+    AUTO_FREE
+    char *text = rig_fill(rig, format);
+
+    rig_send(client, text);
+}
+
+/* Asks for a tunnel to HOST (filled) and waits for the answer, which is left in client->in. */
+static inline struct rig_client *rig_tunnel(struct rig *rig, const char *host)
+{
+    struct rig_client *client = rig_connect(rig);
+    AUTO_FREE
+    char *request = mem_printf("CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Basic "
+                               "%%C\r\n\r\n",
+                               host, host);
+
+    rig_say_filled(rig, client, request);
+    RIG_UNTIL(rig, client->ended || strstr(buf_text(&client->in), "\r\n\r\n") != NULL);
+    return client;
+}
+
+/* The same, and then TLS as a client that trusts the proxy's authority. */
+static inline struct rig_client *rig_tunnel_tls(struct rig *rig, const char *host, const char *sni,
+                                                struct tls_context *context)
+{
+    struct rig_client *client = rig_tunnel(rig, host);
+    struct error err = ERROR_INIT;
+
+    CHECK_HAS(buf_text(&client->in), "HTTP/1.1 200 ");
+    buf_clear(&client->in);
+    CHECK_EQ(tls_connect(client->stream, context, sni, false, &err), 0);
+    return client;
 }
 
 static inline const struct rig_decision *rig_last(const struct rig *rig)

@@ -183,13 +183,13 @@ static const struct rule_case cases[] = {
     { "GET", "/proxy/plain/x", { NULL }, "no_token", NULL },
 
     /* Forms. */
-    { "CONNECT", "api.anthropic.com:443", { NULL }, "connect_not_allowed", NULL },
-    { "GET", "http://example.com/", { NULL }, "host_not_allowed", NULL },
+    { "CONNECT", "api.anthropic.com:443", { NULL }, "no_token", NULL },
+    { "GET", "http://example.com/", { NULL }, "no_token", NULL },
     { "OPTIONS", "*", { NULL }, "bad_target", NULL },
     { "GET",
       "/proxy/anthropic/x",
       { "x-api-key", "%T", "Upgrade", "websocket", "Connection", "upgrade", NULL },
-      "upgrade_not_allowed",
+      "bad_upgrade",
       NULL },
     { "TRACE", "/proxy/anthropic/x", KEY, "method_not_allowed", NULL },
     { "PROPFIND", "/proxy/anthropic/x", KEY, "method_not_allowed", NULL },

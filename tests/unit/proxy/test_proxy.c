@@ -49,13 +49,14 @@ TEST(refusals_are_json_that_says_not_to_retry)
         const char *line;
         const char *code;
     } cases[] = {
-        { "CONNECT api.example:443 HTTP/1.1\r\nHost: api.example:443\r\n\r\n", "HTTP/1.1 403 ",
-          "connect_not_allowed" },
-        { "GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n", "HTTP/1.1 403 ",
-          "host_not_allowed" },
+        { "CONNECT api.example:443 HTTP/1.1\r\nHost: api.example:443\r\n\r\n", "HTTP/1.1 407 ",
+          "no_token" },
+        { "GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\nProxy-Authorization: Bearer "
+          "%T\r\n\r\n",
+          "HTTP/1.1 403 ", "host_not_allowed" },
         { "GET /proxy/anthropic/x HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\nConnection: "
           "upgrade\r\nUpgrade: websocket\r\n\r\n",
-          "HTTP/1.1 403 ", "upgrade_not_allowed" },
+          "HTTP/1.1 400 ", "bad_upgrade" },
         { "TRACE /proxy/anthropic/x HTTP/1.1\r\nHost: p\r\nx-api-key: %T\r\n\r\n", "HTTP/1.1 405 ",
           "method_not_allowed" },
         { MESSAGES "Content-Length: 0\r\n\r\n", "HTTP/1.1 403 ", "no_token" },

@@ -1,0 +1,156 @@
+/* egress.c: rules are read once; a request is compared with each. */
+#include "proxy/egress.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "http/http.h"
+#include "proxy/policy.h"
+
+static bool methods_valid(const char *text)
+{
+    for (;;) {
+        size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+        if (len == 0 || len > 20)
+            return false;
+        if (text[len] == '\0')
+            return true;
+        if (text[len] != ',')
+            return false;
+        text += len + 1;
+    }
+}
+
+static bool parse_path(struct egress_rule *rule, const char *path)
+{
+    size_t len = strlen(path);
+
+    rule->path_below = str_ends(path, "/...");
+    if (rule->path_below)
+        len -= 3;
+    rule->path = mem_strndup(path, len);
+    return policy_path_plain(rule->path, len);
+}
+
+/* A star for a whole top-level domain would be a star for everything. */
+static bool suffix_wide_enough(const struct host *host)
+{
+    return strchr(host->name, '.') != NULL || strcmp(host->name, "localhost") == 0;
+}
+
+static bool parse_host(struct egress_rule *rule, const char *text, size_t len)
+{
+    rule->below = len > 2 && text[0] == '*' && text[1] == '.';
+    if (rule->below)
+        text += 2, len -= 2;
+    if (!host_parse(text, len, 0, &rule->host))
+        return false;
+    addr_exception_parse(rule->host.name, &rule->exception);
+    return !rule->below || (!rule->host.literal && suffix_wide_enough(&rule->host));
+}
+
+static bool parse_rule(struct egress_rule *rule, const char *text)
+{
+    const char *space = strchr(text, ' ');
+    const char *host = space != NULL ? space + 1 : text;
+    size_t host_len = strcspn(host, "/");
+
+    if (space != NULL) {
+        rule->methods = mem_strndup(text, (size_t)(space - text));
+        if (!methods_valid(rule->methods))
+            return false;
+    }
+    if (!parse_host(rule, host, host_len))
+        return false;
+    return host[host_len] == '\0' || parse_path(rule, host + host_len);
+}
+
+int egress_init(struct egress *egress, const char *const *rules, size_t count, struct error *err)
+{
+    egress->rules = mem_new_zero(count + 1, sizeof(*egress->rules));
+    egress->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parse_rule(&egress->rules[egress->count++], rules[i]))
+            continue;
+        egress_finish(egress);
+        return error_argument(err, "egress",
+                              "\"%.100s\" is no rule; a rule is HOST:PORT, with methods before it "
+                              "and a path behind it where wanted",
+                              rules[i]);
+    }
+    return 0;
+}
+
+void egress_finish(struct egress *egress)
+{
+    for (size_t i = 0; i < egress->count; i++) {
+        free(egress->rules[i].methods);
+        free(egress->rules[i].path);
+    }
+    free(egress->rules);
+    *egress = (struct egress){ 0 };
+}
+
+static bool host_matches(const struct egress_rule *rule, const struct host *host)
+{
+    size_t len = strlen(host->name);
+    size_t suffix_len = strlen(rule->host.name);
+
+    if (rule->host.port != host->port)
+        return false;
+    if (!rule->below)
+        return strcmp(rule->host.name, host->name) == 0;
+    return !host->literal && len > suffix_len + 1 && host->name[len - suffix_len - 1] == '.' &&
+           strcmp(host->name + len - suffix_len, rule->host.name) == 0;
+}
+
+static bool method_matches(const struct egress_rule *rule, const char *method)
+{
+    size_t len = strlen(method);
+
+    for (const char *at = rule->methods; at != NULL; at = strchr(at, ',')) {
+        at += at[0] == ',' ? 1 : 0;
+        if (strncmp(at, method, len) == 0 && (at[len] == ',' || at[len] == '\0'))
+            return true;
+    }
+    return rule->methods == NULL;
+}
+
+static bool path_matches(const struct egress_rule *rule, const char *path)
+{
+    if (rule->path == NULL)
+        return true;
+    if (path == NULL)
+        return false;
+    return rule->path_below ? str_starts(path, rule->path) : strcmp(path, rule->path) == 0;
+}
+
+enum egress_reach egress_reach(const struct egress *egress, const struct host *host)
+{
+    enum egress_reach reach = EGRESS_CLOSED;
+
+    for (size_t i = 0; i < egress->count; i++) {
+        const struct egress_rule *rule = &egress->rules[i];
+
+        if (!host_matches(rule, host))
+            continue;
+        if (rule->methods == NULL && rule->path == NULL)
+            return EGRESS_OPAQUE;
+        reach = EGRESS_JUDGED;
+    }
+    return reach;
+}
+
+const struct egress_rule *egress_find(const struct egress *egress, const struct host *host,
+                                      const char *method, const char *path)
+{
+    for (size_t i = 0; i < egress->count; i++) {
+        const struct egress_rule *rule = &egress->rules[i];
+
+        if (host_matches(rule, host) && method_matches(rule, method) && path_matches(rule, path))
+            return rule;
+    }
+    return NULL;
+}

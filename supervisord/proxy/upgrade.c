@@ -1,0 +1,105 @@
+/* upgrade.c: RFC 6455, section 4. */
+#include "proxy/upgrade.h"
+
+#include <openssl/sha.h>
+#include <sodium.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+
+#define ACCEPT_SIZE 32 /* base64 of a SHA-1, with NUL */
+
+/* LINE is a header as libcurl takes it: "Name: value", "Name;" for an empty value, "Name:" for one
+ * to leave out. */
+static void write_line(struct buf *out, const char *line)
+{
+    size_t len = strlen(line);
+
+    if (strncasecmp(line, "sec-websocket-extensions:", 25) == 0 || line[len - 1] == ':')
+        return;
+    if (line[len - 1] == ';' && strchr(line, ':') == NULL) {
+        buf_append(out, line, len - 1);
+        buf_append_str(out, ":\r\n");
+        return;
+    }
+    buf_append(out, line, len);
+    buf_append_str(out, "\r\n");
+}
+
+void upgrade_write(struct buf *out, const struct service *service, const char *path,
+                   const struct http_request *request, const struct curl_slist *headers)
+{
+    buf_append_str(out, request->method);
+    buf_append_char(out, ' ');
+    buf_append_str(out, path);
+    buf_append_str(out, " HTTP/1.1\r\nHost: ");
+    buf_append_str(out, service->host);
+    buf_append_str(out, "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
+    for (const struct curl_slist *item = headers; item != NULL; item = item->next)
+        write_line(out, item->data);
+    buf_append_str(out, "\r\n");
+}
+
+static void expected_accept(const char *key, char out[ACCEPT_SIZE])
+{
+    unsigned char hash[SHA_DIGEST_LENGTH];
+    AUTO_FREE
+    char *text = mem_printf("%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
+
+    SHA1((const unsigned char *)text, strlen(text), hash);
+    sodium_bin2base64(out, ACCEPT_SIZE, hash, sizeof(hash), sodium_base64_VARIANT_ORIGINAL);
+}
+
+/* A sub-protocol is one that was offered, or none. */
+static bool protocol_offered(const struct http_request *request, const char *protocol)
+{
+    const char *list = http_headers_get(&request->headers, "sec-websocket-protocol");
+    size_t len = protocol != NULL ? strlen(protocol) : 0;
+
+    if (protocol == NULL)
+        return true;
+    while (list != NULL && *list != '\0') {
+        size_t item;
+
+        list += strspn(list, ", \t");
+        item = strcspn(list, ", \t");
+        if (item == len && len > 0 && memcmp(list, protocol, len) == 0)
+            return true;
+        list += item;
+    }
+    return false;
+}
+
+bool upgrade_accepted(const struct http_request *request, const struct http_response_head *head)
+{
+    const struct http_headers *headers = &head->headers;
+    const char *upgrade = http_headers_get(headers, "upgrade");
+    const char *connection = http_headers_get(headers, "connection");
+    const char *accept = http_headers_get(headers, "sec-websocket-accept");
+    char expected[ACCEPT_SIZE];
+
+    expected_accept(http_headers_get(&request->headers, "sec-websocket-key"), expected);
+    return head->status == 101 && upgrade != NULL && strcasecmp(upgrade, "websocket") == 0 &&
+           connection != NULL && strcasestr(connection, "upgrade") != NULL && accept != NULL &&
+           http_headers_count_of(headers, "sec-websocket-accept") == 1 &&
+           strcmp(accept, expected) == 0 &&
+           http_headers_get(headers, "sec-websocket-extensions") == NULL &&
+           http_headers_count_of(headers, "sec-websocket-protocol") <= 1 &&
+           protocol_offered(request, http_headers_get(headers, "sec-websocket-protocol"));
+}
+
+void upgrade_answer(const struct http_response_head *head, struct http_headers *out)
+{
+    static const char *const names[] = { "sec-websocket-accept", "sec-websocket-protocol" };
+
+    http_headers_add(out, "Connection", "Upgrade");
+    http_headers_add(out, "Upgrade", "websocket");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = http_headers_get(&head->headers, names[i]);
+
+        if (value != NULL)
+            http_headers_add(out, names[i], value);
+    }
+}
