@@ -443,7 +443,12 @@ static int read_header(struct http_span name, struct http_span value, struct htt
 /* What only the whole head can tell. */
 static int check_whole(struct http_head *head, const struct seen *seen, struct error *err)
 {
-    if (!seen->host)
+    /* Old clients ask for a tunnel in HTTP/1.0, which knows no Host. */
+    head->host_implied =
+        !seen->host && head->minor == 0 && head->target_kind == HTTP_TARGET_AUTHORITY;
+    if (head->host_implied)
+        head->host = head->target;
+    else if (!seen->host)
         return http_refuse(err, 400, "no_host", "Host is missing");
     if (seen->length && seen->encoding)
         return http_refuse(err, 400, "length_and_encoding",

@@ -63,7 +63,7 @@ struct http_request {
     char *method;
     char *target; /* as sent */
     enum http_target_kind target_kind;
-    char *host; /* the Host header */
+    char *host; /* the Host header; of a CONNECT in HTTP/1.0 that has none, the target */
     int minor;  /* HTTP/1.x */
     struct http_headers headers;
     enum http_body_kind body_kind;
@@ -170,11 +170,13 @@ void http_conn_end(struct http_conn *conn);
  * our end while the other direction goes on. With both ends the connection is over. Bytes that came
  * early are kept. HEADERS may be NULL. */
 void http_conn_begin_tunnel(struct http_conn *conn, int status, const struct http_headers *headers);
-/* Answers a CONNECT with 200 and serves requests inside of TLS from there on; on_request comes for
- * each. -1 when the peer sent something before it was answered, or TLS can't start; then the
- * request waits for another answer. */
+/* Answers a CONNECT with 200 and serves requests inside of TLS from there on, or in the clear when
+ * the client sends no TLS; on_request comes for each. -1 when the peer sent something before it was
+ * answered, or TLS can't start; then the request waits for another answer. */
 int http_conn_begin_tls(struct http_conn *conn, struct tls_context *context, const char *name,
                         const struct tls_identity *identity, struct error *err);
+/* Whether what comes is inside of TLS. */
+bool http_conn_secure(const struct http_conn *conn);
 bool http_conn_over_high(const struct http_conn *conn);
 size_t http_conn_queued(const struct http_conn *conn);
 

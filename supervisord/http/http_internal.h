@@ -15,6 +15,7 @@ struct http_head {
     struct http_span method;
     struct http_span target;
     struct http_span host;
+    bool host_implied; /* there is no Host header: it is the target */
     enum http_target_kind target_kind;
     int minor;
     size_t header_count;

@@ -310,8 +310,8 @@ static int compare(const struct http_parser *parser, const struct http_head *rea
     const char *host = http_headers_get(&request->headers, "host");
 
     if (!text_is_span(llhttp_method_name((llhttp_method_t)llhttp->method), read->method) ||
-        !text_is_span(buf_text(&parser->target), read->target) || host == NULL ||
-        !text_is_span(host, read->host))
+        !text_is_span(buf_text(&parser->target), read->target) ||
+        (host == NULL) != read->host_implied || (host != NULL && !text_is_span(host, read->host)))
         return disagree(err);
     if (llhttp->http_major != 1 || llhttp->http_minor != read->minor ||
         request->headers.count != read->header_count)

@@ -316,6 +316,11 @@ void http_conn_end(struct http_conn *conn)
     finish_exchange(conn);
 }
 
+bool http_conn_secure(const struct http_conn *conn)
+{
+    return tls_is_secure(conn->stream);
+}
+
 bool http_conn_over_high(const struct http_conn *conn)
 {
     return !conn->closing && stream_over_high(conn->stream);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -198,6 +199,17 @@ static void on_resolved(uv_getaddrinfo_t *lookup, int status, struct addrinfo *l
     }
 }
 
+/* RFC 6761: these names are this machine, and no resolver is asked. */
+static const char *name_to_look_up(const char *name)
+{
+    static const char suffix[] = ".localhost";
+    size_t len = strlen(name);
+
+    return len >= sizeof(suffix) && strcasecmp(name + len - sizeof(suffix) + 1, suffix) == 0
+               ? "localhost"
+               : name;
+}
+
 int dial_start(struct dial **out, uv_loop_t *loop, const struct dial_options *options,
                struct error *err)
 {
@@ -211,7 +223,8 @@ int dial_start(struct dial **out, uv_loop_t *loop, const struct dial_options *op
     dial->name = mem_strdup(options->name);
     dial->options.name = dial->name;
     dial->last = (struct error)ERROR_INIT;
-    status = uv_getaddrinfo(loop, &dial->lookup, on_resolved, dial->name, port, &hints);
+    status =
+        uv_getaddrinfo(loop, &dial->lookup, on_resolved, name_to_look_up(dial->name), port, &hints);
     if (status != 0) {
         free(dial->name);
         free(dial);

@@ -483,6 +483,11 @@ void stream_set_filter(struct stream *stream, const struct stream_filter *filter
     stream->filter_data = data;
 }
 
+void *stream_filter_data(const struct stream *stream, const struct stream_filter *filter)
+{
+    return stream->filter == filter ? stream->filter_data : NULL;
+}
+
 void stream_deliver(struct stream *stream, const char *bytes, size_t len)
 {
     if (!stream->closing && !stream->finishing && !stream->ended)

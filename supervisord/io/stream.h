@@ -69,6 +69,8 @@ struct stream_filter {
 };
 /* FILTER is borrowed for good, DATA is taken. One at most. */
 void stream_set_filter(struct stream *stream, const struct stream_filter *filter, void *data);
+/* DATA when FILTER is the stream's, else NULL. */
+void *stream_filter_data(const struct stream *stream, const struct stream_filter *filter);
 /* From a filter to the socket, and to the callbacks. These may close the stream, so that the filter
  * looks at stream_is_closing after them; its own memory stays until the loop's next turn. */
 bool stream_write_raw(struct stream *stream, const void *data, size_t len);

@@ -13,6 +13,7 @@
 #define RECORD_MAX (16 << 10)
 #define PENDING_MAX (256u << 10) /* written before the handshake is over */
 #define NAME_SIZE 256
+#define HANDSHAKE_RECORD 0x16
 
 struct tls_context {
     SSL_CTX *ssl;
@@ -25,7 +26,9 @@ struct tls {
     BIO *out;
     bool server;
     bool established;
-    bool over; /* the peer's end or an error was told */
+    bool seen;  /* the peer's first byte */
+    bool clear; /* which was no TLS */
+    bool over;  /* the peer's end or an error was told */
     bool wrong_name;
     char name[NAME_SIZE];
     struct buf pending;
@@ -68,7 +71,9 @@ static bool on_write(void *data, const uv_buf_t *pieces, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         if (pieces[i].len == 0)
             continue;
-        if (tls->established)
+        if (tls->clear)
+            ok = stream_write_raw(tls->stream, pieces[i].base, pieces[i].len) && ok;
+        else if (tls->established)
             ok = encrypt(tls, pieces[i].base, pieces[i].len) && ok;
         else
             buf_append(&tls->pending, pieces[i].base, pieces[i].len);
@@ -180,6 +185,13 @@ static void on_data(void *data, const char *bytes, size_t len)
 {
     struct tls *tls = data;
 
+    if (tls->server && !tls->seen)
+        tls->clear = bytes[0] != HANDSHAKE_RECORD;
+    tls->seen = true;
+    if (tls->clear) {
+        stream_deliver(tls->stream, bytes, len);
+        return;
+    }
     if (tls->over || BIO_write(tls->in, bytes, (int)len) != (int)len)
         return;
     if (!tls->established && !shake_hands(tls))
@@ -194,7 +206,7 @@ static void on_end(void *data, const struct error *end)
     struct tls *tls = data;
     struct error err = ERROR_INIT;
 
-    if (end != NULL) {
+    if (end != NULL || tls->clear) {
         tell_end(tls, end);
         return;
     }
@@ -222,6 +234,13 @@ static const struct stream_filter filter = {
     .end = on_our_end,
     .free = tls_free,
 };
+
+bool tls_is_secure(const struct stream *stream)
+{
+    const struct tls *tls = stream_filter_data(stream, &filter);
+
+    return tls != NULL && !tls->clear;
+}
 
 /* Contexts -------------------------------------------------------------------------------------
  */

@@ -24,11 +24,14 @@ struct tls_identity {
     struct x509_st *issuer;
     struct evp_pkey_st *key;
 };
-/* Answers as NAME: a client that asks for another one is refused. on_end gets an error whose
- * argument says why: "client_rejects_ca", "sni_mismatch", "tls_handshake", "tls_cut" (no orderly
- * end). */
+/* Answers as NAME: a client that asks for another one is refused. One that sends no TLS is served
+ * in the clear, which tls_is_secure tells. on_end gets an error whose argument says why:
+ * "client_rejects_ca", "sni_mismatch", "tls_handshake", "tls_cut" (no orderly end). */
 int tls_accept(struct stream *stream, struct tls_context *context, const char *name,
                const struct tls_identity *identity, struct error *err);
+/* The stream's peer speaks TLS, or has sent nothing yet. False without tls_accept or tls_connect.
+ */
+bool tls_is_secure(const struct stream *stream);
 /* Asks for NAME (LITERAL: an address) and takes no other. What is written before the handshake is
  * over waits for it. on_end's error has the argument "upstream_tls" or "tls_cut". */
 int tls_connect(struct stream *stream, struct tls_context *context, const char *name, bool literal,
