@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <stdint.h>
+#include <string.h>
 #include <strings.h>
 
 #include "common/mem.h"
@@ -144,8 +145,11 @@ const char *addr_class_text(const char *text)
 
 void addr_exception_parse(const char *host, struct addr_exception *out)
 {
+    size_t len = strlen(host);
+
     memset(out, 0, sizeof(*out));
-    if (strcasecmp(host, "localhost") == 0)
+    if (strcasecmp(host, "localhost") == 0 ||
+        (len > 10 && strcasecmp(host + len - 10, ".localhost") == 0))
         out->loopback = true;
     else if (inet_pton(AF_INET, host, &out->v4) == 1)
         out->family = AF_INET;
@@ -174,6 +178,8 @@ bool addr_allowed(const struct sockaddr *address, const struct addr_exception *e
     const char *class = addr_class(address);
 
     if (class == NULL || is_excepted(address, exception))
+        return true;
+    if (exception->private && (strcmp(class, "private") == 0 || strcmp(class, "shared") == 0))
         return true;
     return exception->loopback && strcmp(class, "loopback") == 0;
 }

@@ -8,7 +8,8 @@
 
 /* What the configured target itself says about addresses that are not public. */
 struct addr_exception {
-    bool loopback; /* the target is "localhost" */
+    bool loopback; /* the target is "localhost" or a name below it */
+    bool private;  /* the operator says that it lies in a private network */
     int family;    /* of a target that is a literal address, else 0: exactly that one is allowed */
     struct in_addr v4;
     struct in6_addr v6;

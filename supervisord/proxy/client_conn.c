@@ -54,8 +54,8 @@ struct client_conn {
     struct list link; /* run::conns */
     struct run *run;
     struct http_conn *http;
-    bool intercepted; /* TLS ends here: what comes is for INSIDE */
-    struct host inside;
+    bool intercepted; /* what comes is in a tunnel that ends here */
+    struct entry_tunnel inside;
     bool active; /* an exchange is under way and not recorded yet */
     struct exchange exchange;
 };
@@ -836,9 +836,9 @@ static void intercept(struct client_conn *conn)
     }
     identity = (struct tls_identity){ leaf.certificate, leaf.issuer, leaf.key };
     conn->intercepted = true;
-    conn->inside = host;
-    if (http_conn_begin_tls(conn->http, proxy->tls_server, conn->inside.name, &identity, &err) <
-        0) {
+    conn->inside.host = host;
+    if (http_conn_begin_tls(conn->http, proxy->tls_server, conn->inside.host.name, &identity,
+                            &err) < 0) {
         const struct failure failure = { "early_data",
                                          AUDIT_DENY,
                                          400,
@@ -885,10 +885,10 @@ static void on_request(void *data, struct http_conn *http, const struct http_req
     struct client_conn *conn = data;
     struct exchange *exchange = &conn->exchange;
 
-    (void)http;
     *exchange = (struct exchange){ .started_ms = now_ms(conn) };
     conn->active = true;
     exchange->request = request;
+    conn->inside.clear = !http_conn_secure(http);
     exchange->method = mem_strdup(request->method);
     exchange->host = mem_strdup(request->host);
     policy_decide_inside(request, &conn->run->grant, conn->intercepted ? &conn->inside : NULL,
@@ -944,7 +944,7 @@ static void on_refused(void *data, struct http_conn *http, int status, const cha
     }
     conn->exchange = (struct exchange){ .started_ms = now_ms(conn),
                                         .method = mem_strdup(""),
-                                        .host = mem_strdup(conn->inside.name) };
+                                        .host = mem_strdup(conn->inside.host.name) };
     conn->exchange.decision.path = mem_strdup("");
     conn->active = true;
     /* A client that doesn't like our certificate breaks no rule of ours. */

@@ -53,17 +53,27 @@ static bool parse_host(struct egress_rule *rule, const char *text, size_t len)
 
 static bool parse_rule(struct egress_rule *rule, const char *text)
 {
+    static const char private[] = " private";
     const char *space = strchr(text, ' ');
-    const char *host = space != NULL ? space + 1 : text;
-    size_t host_len = strcspn(host, "/");
+    size_t len = strlen(text);
+    bool is_private = len > sizeof(private) && str_ends(text, private);
 
-    if (space != NULL) {
-        rule->methods = mem_strndup(text, (size_t)(space - text));
+    if (is_private)
+        len -= sizeof(private) - 1;
+    AUTO_FREE
+    char *where = mem_strndup(text, len);
+    char *host = where;
+    if (space != NULL && (size_t)(space - text) < len) {
+        where[space - text] = '\0';
+        host = where + (space - text) + 1;
+        rule->methods = mem_strdup(where);
         if (!methods_valid(rule->methods))
             return false;
     }
+    size_t host_len = strcspn(host, "/");
     if (!parse_host(rule, host, host_len))
         return false;
+    rule->exception.private = is_private;
     return host[host_len] == '\0' || parse_path(rule, host + host_len);
 }
 

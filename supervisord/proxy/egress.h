@@ -24,7 +24,8 @@ struct egress {
     size_t count;
 };
 
-/* Rules as the configuration has them: "[METHOD[,METHOD…] ]HOST:PORT[/path[/...]]". ERR_INVALID
+/* Rules as the configuration has them: "[METHOD[,METHOD…] ]HOST:PORT[/path[/...]]
+ * [ private]". ERR_INVALID
  * names the rule and what is wrong. */
 int egress_init(struct egress *egress, const char *const *rules, size_t count, struct error *err);
 void egress_finish(struct egress *egress);

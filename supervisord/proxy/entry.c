@@ -69,6 +69,7 @@ static bool read_absolute(const struct http_request *request, struct entry *out,
     if (strncasecmp(request->target, "http://", 7) != 0)
         return fail(fault, 400, "bad_target", "only http:// is asked for in this form");
     split_target(authority + len, out);
+    out->clear = true;
     if (out->path_len == 0)
         out->path = "/", out->path_len = 1;
     return read_host(authority, len, HTTP_PORT, &out->host, fault);
@@ -95,15 +96,17 @@ static bool read_connect(const struct http_request *request, struct entry *out,
     return true;
 }
 
-static bool read_intercepted(const struct http_request *request, const struct host *inside,
+static bool read_intercepted(const struct http_request *request, const struct entry_tunnel *inside,
                              struct entry *out, struct entry_fault *fault)
 {
     struct host claimed;
 
     split_target(request->target, out);
-    out->host = *inside;
-    if (!host_parse(request->host, strlen(request->host), HTTPS_PORT, &claimed) ||
-        !host_equal(&claimed, inside))
+    out->host = inside->host;
+    out->clear = inside->clear;
+    if (!host_parse(request->host, strlen(request->host), inside->clear ? HTTP_PORT : HTTPS_PORT,
+                    &claimed) ||
+        !host_equal(&claimed, &inside->host))
         return fail(fault, 421, "host_mismatch", "Host differs from the host of the connection");
     return true;
 }
@@ -153,8 +156,8 @@ static bool read_upgrade(const struct http_request *request, struct entry *out,
     return true;
 }
 
-bool entry_read(const struct http_request *request, const struct host *inside, struct entry *out,
-                struct entry_fault *fault)
+bool entry_read(const struct http_request *request, const struct entry_tunnel *inside,
+                struct entry *out, struct entry_fault *fault)
 {
     *out = (struct entry){ .query = "" };
     switch (request->target_kind) {

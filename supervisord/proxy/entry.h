@@ -16,12 +16,19 @@ enum entry_kind {
     ENTRY_INTERCEPTED, /* a request inside a tunnel whose TLS ends here */
 };
 
+/* The tunnel that a request came in. */
+struct entry_tunnel {
+    struct host host;
+    bool clear; /* the client speaks no TLS in it */
+};
+
 /* What is borrowed lives in the request. */
 struct entry {
     enum entry_kind kind;
     const char *name; /* of the service, borrowed; NULL when the host tells it */
     size_t name_len;
     struct host host; /* where the request wants to go, when no service is named */
+    bool clear;       /* and in the clear */
     const char *path; /* as sent, without the query; borrowed; NULL for a tunnel */
     size_t path_len;
     const char *query; /* with its '?', or ""; borrowed */
@@ -35,8 +42,8 @@ struct entry_fault {
     const char *message;
 };
 
-/* INSIDE is the tunnel's host for a request in an intercepted one, else NULL. False with FAULT. */
-bool entry_read(const struct http_request *request, const struct host *inside, struct entry *out,
-                struct entry_fault *fault);
+/* INSIDE is the tunnel of a request in an intercepted one, else NULL. False with FAULT. */
+bool entry_read(const struct http_request *request, const struct entry_tunnel *inside,
+                struct entry *out, struct entry_fault *fault);
 
 #endif

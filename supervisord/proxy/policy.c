@@ -38,9 +38,15 @@ static bool is_path_char(unsigned char c)
     return is_unreserved(c) || (c != '\0' && strchr("!$&'()*+,;=:@/", c) != NULL);
 }
 
+/* What to make of a slash that is escaped. */
+enum escaped_slash { SLASH_REFUSED, SLASH_KEPT };
+
 /* Why an escaped byte must not be in a path, or NULL. */
-static const char *escaped_reason(unsigned char c, const char *behind, size_t left)
+static const char *escaped_reason(unsigned char c, const char *behind, size_t left,
+                                  enum escaped_slash slash)
 {
+    if (c == '/' && slash == SLASH_KEPT)
+        return NULL;
     if (c == '/' || c == '\\')
         return "encoded_slash";
     if (c == '.')
@@ -83,7 +89,8 @@ static const char *segments_reason(const char *path, size_t len)
 }
 
 /* Writes the canonical form to OUT and the decoded bytes to DECODED, both with room for LEN + 1. */
-static const char *canonicalise(const char *path, size_t len, char *out, char *decoded)
+static const char *canonicalise(const char *path, size_t len, enum escaped_slash slash, char *out,
+                                char *decoded)
 {
     size_t to = 0;
     size_t plain = 0;
@@ -101,7 +108,7 @@ static const char *canonicalise(const char *path, size_t len, char *out, char *d
         if (len - i < 3 || hex_value(path[i + 1]) < 0 || hex_value(path[i + 2]) < 0)
             return "bad_path";
         c = (unsigned char)(hex_value(path[i + 1]) << 4 | hex_value(path[i + 2]));
-        reason = escaped_reason(c, path + i + 3, len - i - 3);
+        reason = escaped_reason(c, path + i + 3, len - i - 3, slash);
         if (reason != NULL)
             return reason;
         decoded[plain++] = (char)c;
@@ -117,18 +124,34 @@ static const char *canonicalise(const char *path, size_t len, char *out, char *d
         i += 2;
     }
     out[to] = '\0';
-    return str_is_utf8(decoded, plain) ? segments_reason(out, to) : "bad_utf8";
+    if (!str_is_utf8(decoded, plain))
+        return "bad_utf8";
+    /* With a slash kept escaped, the other reading must be harmless as well. */
+    if (slash == SLASH_KEPT && segments_reason(decoded, plain) != NULL)
+        return segments_reason(decoded, plain);
+    return segments_reason(out, to);
 }
 
-char *policy_path_canonical(const char *path, size_t len, const char **reason)
+static char *canonical(const char *path, size_t len, enum escaped_slash slash, const char **reason)
 {
     AUTO_FREE
     char *out = mem_new_zero(1, len + 1);
     AUTO_FREE
     char *decoded = mem_new_zero(1, len + 1);
 
-    *reason = len == 0 || path[0] != '/' ? "bad_path" : canonicalise(path, len, out, decoded);
+    *reason =
+        len == 0 || path[0] != '/' ? "bad_path" : canonicalise(path, len, slash, out, decoded);
     return *reason == NULL ? STEAL(out) : NULL;
+}
+
+char *policy_path_canonical(const char *path, size_t len, const char **reason)
+{
+    return canonical(path, len, SLASH_REFUSED, reason);
+}
+
+char *policy_path_slashes(const char *path, size_t len, const char **reason)
+{
+    return canonical(path, len, SLASH_KEPT, reason);
 }
 
 bool policy_path_plain(const char *path, size_t len)
@@ -555,14 +578,19 @@ static bool brings_token(const struct http_request *request, const struct servic
     return false;
 }
 
+/* The rule for the request. One about paths is out of the question when a path has two readings. */
+static const struct egress_rule *rule_for(const struct http_request *request,
+                                          const struct entry *entry,
+                                          const struct policy_grant *grant, const char *path)
+{
+    return grant->egress != NULL ? egress_find(grant->egress, &entry->host, request->method, path)
+                                 : NULL;
+}
+
 static void judge_egress(const struct http_request *request, const struct entry *entry,
-                         const struct policy_grant *grant, const char *scheme,
+                         const struct policy_grant *grant, const struct egress_rule *rule,
                          struct policy_decision *out)
 {
-    const struct egress_rule *rule =
-        grant->egress != NULL ? egress_find(grant->egress, &entry->host, request->method, out->path)
-                              : NULL;
-
     if (rule == NULL && reach_of(grant, &entry->host) == EGRESS_CLOSED) {
         refuse(out, 403, "host_not_allowed", NOT_REACHED);
     } else if (rule == NULL) {
@@ -572,10 +600,28 @@ static void judge_egress(const struct http_request *request, const struct entry 
         refuse(out, 403, "token_misplaced",
                "the run's token has no place in requests to this host");
     } else {
-        out->made = service_host_new(&entry->host, scheme, &rule->exception);
+        out->made =
+            service_host_new(&entry->host, entry->clear ? "http" : "https", &rule->exception);
         out->service = out->made;
         allow(request, entry, out);
     }
+}
+
+/* Registries have names such as /@scope%2fname. A path that was refused for that is allowed after
+ * all when a rule for the whole host allows the request. */
+static void judge_escaped_slash(const struct http_request *request, const struct entry *entry,
+                                const struct policy_grant *grant, struct policy_decision *out)
+{
+    const char *reason;
+    const struct egress_rule *rule = rule_for(request, entry, grant, NULL);
+    AUTO_FREE
+    char *path = policy_path_slashes(entry->path, entry->path_len, &reason);
+
+    if (path == NULL || rule == NULL || strcmp(out->reason, "encoded_slash") != 0)
+        return;
+    free(out->path);
+    out->path = STEAL(path);
+    judge_egress(request, entry, grant, rule, out);
 }
 
 /* A request that names its host: for the service there, else by the rules for hosts. What a service
@@ -584,19 +630,20 @@ static void judge_egress(const struct http_request *request, const struct entry 
 static void judge_host(const struct http_request *request, const struct entry *entry,
                        const struct policy_grant *grant, struct policy_decision *out)
 {
-    const char *scheme = entry->kind == ENTRY_INTERCEPTED ? "https" : "http";
+    const struct egress_rule *rule;
     const struct service *service;
 
     out->host = entry->host;
     if (entry->kind == ENTRY_ABSOLUTE && !check_proxy_token(request, grant, out))
         return;
-    if (!set_path(entry, out))
+    if (!set_path(entry, out)) {
+        judge_escaped_slash(request, entry, grant, out);
         return;
-    service = service_at(grant, &entry->host, scheme, out->path);
-    if (service == NULL ||
-        (!brings_token(request, service) && grant->egress != NULL &&
-         egress_find(grant->egress, &entry->host, request->method, out->path) != NULL)) {
-        judge_egress(request, entry, grant, scheme, out);
+    }
+    service = service_at(grant, &entry->host, entry->clear ? "http" : "https", out->path);
+    rule = rule_for(request, entry, grant, out->path);
+    if (service == NULL || (!brings_token(request, service) && rule != NULL)) {
+        judge_egress(request, entry, grant, rule, out);
         return;
     }
     out->service = service;
@@ -608,7 +655,7 @@ static void judge_host(const struct http_request *request, const struct entry *e
 }
 
 void policy_decide_inside(const struct http_request *request, const struct policy_grant *grant,
-                          const struct host *inside, struct policy_decision *out)
+                          const struct entry_tunnel *inside, struct policy_decision *out)
 {
     struct entry_fault fault;
     struct entry entry;

@@ -8,6 +8,7 @@
 
 #include "http/http.h"
 #include "proxy/egress.h"
+#include "proxy/entry.h"
 #include "proxy/git_rules.h"
 #include "proxy/services.h"
 #include "proxy/token.h"
@@ -63,7 +64,7 @@ void policy_decide(const struct http_request *request, const struct policy_grant
                    struct policy_decision *out);
 /* The same for a request inside of an intercepted tunnel to INSIDE (NULL: none). */
 void policy_decide_inside(const struct http_request *request, const struct policy_grant *grant,
-                          const struct host *inside, struct policy_decision *out);
+                          const struct entry_tunnel *inside, struct policy_decision *out);
 void policy_decision_finish(struct policy_decision *decision);
 
 /* Canonical form of a path: percent-encoded unreserved characters decoded, the other escapes in
@@ -71,6 +72,8 @@ void policy_decision_finish(struct policy_decision *decision);
  * encoded slashes, dots, backslashes, controls, empty segments, broken UTF-8. Freed by the caller.
  */
 char *policy_path_canonical(const char *path, size_t len, const char **reason);
+/* The same, but an escaped slash stays one. */
+char *policy_path_slashes(const char *path, size_t len, const char **reason);
 /* True when PATH is its own canonical form. */
 bool policy_path_plain(const char *path, size_t len);
 

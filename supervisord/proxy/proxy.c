@@ -237,7 +237,6 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->grant.granted = run->granted;
     run->grant.egress = &proxy->egress;
     run->grant.intercepts = proxy->ca != NULL;
-    run->grant.open_listener = grant->open_listener;
     list_init(&run->conns);
     mark_granted(run, grant);
     grant_repositories(run, grant);
@@ -308,6 +307,14 @@ static void cut_run(struct run *run)
         if (run->pools[i] != NULL)
             curl_loop_close(run->pools[i], on_part_closed, run);
     run_part_closed(run);
+}
+
+void proxy_open_listener(struct proxy *proxy, const char *run_id)
+{
+    struct run *run = find_run(proxy, run_id);
+
+    if (run != NULL)
+        run->grant.open_listener = true;
 }
 
 void proxy_revoke(struct proxy *proxy, const char *run_id)

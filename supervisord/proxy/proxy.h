@@ -125,8 +125,6 @@ struct proxy_grant {
     const struct proxy_repository *repositories;
     size_t repository_count;
     const char *pushed; /* from on_pushed of an earlier run; NULL: nothing */
-    bool open_listener; /* only the run's own programs reach its listener, so that they may ask for
-                           hosts without the token; services need it all the same */
 };
 /* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
  * HASH. ERR_CONFLICT if the run has one. */
@@ -138,6 +136,9 @@ int proxy_restore_run(struct proxy *proxy, const struct proxy_grant *grant,
                       const uint8_t hash[PROXY_TOKEN_HASH_SIZE], struct error *err);
 /* Serves the run on LISTEN_FD (taken; also closed on failure). */
 int proxy_attach(struct proxy *proxy, const char *run_id, int listen_fd, struct error *err);
+/* Nobody but the run's own programs reaches its listener: they may ask for hosts without the token.
+ * Services need it all the same. */
+void proxy_open_listener(struct proxy *proxy, const char *run_id);
 /* Forgets the token and cuts the run's connections and streams at once. Unknown runs are ignored.
  */
 void proxy_revoke(struct proxy *proxy, const char *run_id);

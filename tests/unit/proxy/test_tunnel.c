@@ -121,6 +121,36 @@ TEST(a_rule_for_requests_reads_without_a_credential)
     rig_stop(rig);
 }
 
+TEST(an_escaped_slash_is_kept_where_no_rule_is_about_paths)
+{
+    static const struct {
+        const char *target;
+        const char *reason;
+    } cases[] = {
+        { "/@scope%2fname", "ok" },         { "/@scope/name", "ok" },
+        { "/a%2f..%2fb", "encoded_slash" }, { "/a%2f%2fb", "encoded_slash" },
+        { "/a%5cb", "encoded_slash" },      { "/a%252fb", "double_encoding" },
+    };
+    struct rig *rig = rig_start(NULL);
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        AUTO_FREE
+        char *format = mem_printf("GET http://127.0.0.1:%%P%s HTTP/1.1\r\nHost: 127.0.0.1:%%P\r\n"
+                                  "Proxy-Authorization: Basic %%C\r\n\r\n",
+                                  cases[i].target);
+        AUTO_FREE
+        char *request = rig_fill(rig, format);
+        AUTO_FREE
+        char *answer = rig_ask(rig, request);
+
+        CHECK_HAS(answer, "HTTP/1.1 ");
+        CHECK_STR(rig_last(rig)->reason, cases[i].reason);
+    }
+    CHECK_HAS(buf_text(&rig->seen), "GET /@scope%2Fname HTTP/1.1\r\n");
+    CHECK_EQ(rig->requests, 2);
+    rig_stop(rig);
+}
+
 TEST(tunnels_to_other_hosts_are_refused)
 {
     static const struct {
@@ -298,6 +328,43 @@ TEST(revoking_cuts_tunnels_of_every_kind)
     CHECK_STR(rig->decisions[2].reason, "revoked");
     rig_hang_up(opaque);
     rig_hang_up(looked_into);
+    rig_stop(rig);
+}
+
+TEST(what_is_in_the_clear_in_a_tunnel_is_judged_as_that)
+{
+    struct rig *rig = rig_start(NULL);
+    struct rig_client *client = rig_tunnel(rig, "localhost:%S");
+
+    /* The service is reached by TLS alone, and so is its key. */
+    ask_inside(rig, client, "GET /api/x HTTP/1.1\r\n" INSIDE "Authorization: Bearer %T\r\n\r\n");
+    CHECK_HAS(buf_text(&client->in), "HTTP/1.1 403 ");
+    CHECK_STR(rig_last(rig)->reason, "request_not_allowed");
+    ask_inside(rig, client, "GET /files/x HTTP/1.1\r\n" INSIDE "X: %T\r\n\r\n");
+    CHECK_STR(rig_last(rig)->reason, "token_misplaced");
+    CHECK_EQ(rig->upstream_count, 0);
+    ask_inside(rig, client, "GET /files/x HTTP/1.1\r\n" INSIDE "\r\n");
+    CHECK_EQ(rig->upstream_count, 1);
+    CHECK(strstr(buf_text(&rig->seen), RIG_SECRET) == NULL);
+    rig_hang_up(client);
+    rig_stop(rig);
+}
+
+TEST(a_tunnel_may_be_asked_for_in_the_old_way)
+{
+    struct rig *rig = rig_start(NULL);
+    struct rig_client *client = rig_connect(rig);
+    struct error err = ERROR_INIT;
+
+    rig_say_filled(rig, client,
+                   "CONNECT localhost:%S HTTP/1.0\r\nProxy-Authorization: Basic %C\r\n\r\n");
+    RIG_UNTIL(rig, strstr(buf_text(&client->in), "\r\n\r\n") != NULL);
+    CHECK_HAS(buf_text(&client->in), "HTTP/1.1 200 ");
+    buf_clear(&client->in);
+    CHECK_EQ(tls_connect(client->stream, rig->tls_client, "localhost", false, &err), 0);
+    ask_inside(rig, client, "GET /files/a HTTP/1.1\r\n" INSIDE "\r\n");
+    CHECK_HAS(buf_text(&client->in), "HTTP/1.1 200 OK\r\n");
+    rig_hang_up(client);
     rig_stop(rig);
 }
 
