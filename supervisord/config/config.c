@@ -193,30 +193,89 @@ static void lower(char *text)
 }
 
 /* HOST:PORT, *.HOST:PORT or [IPv6]:PORT. */
-static int check_egress(char **value, const struct paths *paths)
+static bool valid_reach(const char *text)
 {
     unsigned char address[16];
-    const char *colon = strrchr(*value, ':');
+    const char *colon = strrchr(text, ':');
+    const char *host = text;
     uint64_t port;
+    size_t len;
 
-    (void)paths;
-    lower(*value);
     if (colon == NULL || !str_parse_u64(colon + 1, 65535, &port) || port == 0)
-        return -1;
-    const char *host = *value;
-    size_t len = (size_t)(colon - host);
+        return false;
+    len = (size_t)(colon - host);
     if (host[0] == '[') {
         if (len < 4 || host[len - 1] != ']')
-            return -1;
+            return false;
         AUTO_FREE
         char *inside = mem_strndup(host + 1, len - 2);
-        return inet_pton(AF_INET6, inside, address) == 1 ? 0 : -1;
+        return inet_pton(AF_INET6, inside, address) == 1;
     }
     if (str_starts(host, "*.")) {
         host += 2;
         len -= 2;
+        /* A star for a whole top-level domain would be a star for everything. */
+        if (memchr(host, '.', len) == NULL && !(len == 9 && strncmp(host, "localhost", 9) == 0))
+            return false;
     }
-    return valid_host_name(host, len) ? 0 : -1;
+    return valid_host_name(host, len);
+}
+
+static bool valid_methods(const char *text, size_t len)
+{
+    size_t run = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == ',' && run > 0)
+            run = 0;
+        else if (text[i] >= 'A' && text[i] <= 'Z' && run < 20)
+            run++;
+        else
+            return false;
+    }
+    return run > 0;
+}
+
+/* What the proxy will find plain as well: no escapes, no empty or dot segments; "..." at the end.
+ */
+static bool valid_rule_path(const char *path)
+{
+    size_t len = strlen(path);
+
+    if (str_ends(path, "/..."))
+        len -= 3;
+    for (size_t i = 0; i < len; i++) {
+        char c = path[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              strchr("-_~/.@+", c) != NULL))
+            return false;
+        if (c == '/' && i + 1 < len && (path[i + 1] == '/' || path[i + 1] == '.'))
+            return false;
+    }
+    return true;
+}
+
+/* "[METHOD[,METHOD…] ]HOST:PORT[/path[/...]][ private]" */
+static int check_egress(char **value, const struct paths *paths)
+{
+    const char *space = strchr(*value, ' ');
+    bool methods = space != NULL && valid_methods(*value, (size_t)(space - *value));
+    const char *host = methods ? space + 1 : *value;
+    size_t len = strcspn(host, " ");
+    AUTO_FREE
+    char *reach = mem_strndup(host, strcspn(host, "/ "));
+    AUTO_FREE
+    char *path = mem_strndup(host + strlen(reach), len - strlen(reach));
+
+    (void)paths;
+    lower(reach);
+    if ((host[len] != '\0' && !str_equal(host + len, " private")) || !valid_reach(reach) ||
+        !valid_rule_path(path))
+        return -1;
+    replace(value, mem_printf("%.*s%s%s%s", methods ? (int)(host - *value) : 0, *value, reach, path,
+                              host + len));
+    return 0;
 }
 
 /* The table ----------------------------------------------------------------------------------- */
@@ -377,13 +436,19 @@ const struct setting config_settings[] = {
              "SANDBOX_MCP_LOG_LEVEL", "least important lines that are logged"),
     U32_ROW("idleExitMinutes", idle_exit_minutes, 0, 10080, 0, "SANDBOX_MCP_IDLE_EXIT_MINUTES",
             "the daemon ends after so long without connections and live runs; 0: never"),
-    LIST_ROW("egress.allow", egress_allow, egress_allow_count, check_egress,
-             "HOST:PORT with a port from 1 to 65535, where HOST may begin with \"*.\"", NULL,
-             "hosts that sandboxes may reach through the proxy; without effect yet"),
+    LIST_ROW(
+        "egress.allow", egress_allow, egress_allow_count, check_egress,
+        "HOST:PORT with a port from 1 to 65535, where HOST may begin with \"*.\"; methods may "
+        "stand before it and a path right behind it, as in \"GET,HEAD files.example:443/pub/...\"; "
+        "\"private\" at the end lets it have a private address",
+        NULL, "hosts that sandboxes may reach through the proxy"),
     BOOL_ROW("egress.detectRegistries", detect_registries, 1,
              "SANDBOX_MCP_EGRESS_DETECT_REGISTRIES",
              "whether sandboxes may read from the package registries that this machine's tools are "
-             "set to; without effect yet"),
+             "set to"),
+    TEXT_ROW("egress.caFile", ca_file, 0, 4096, "", check_program_path, "an absolute path",
+             "SANDBOX_MCP_CA_FILE",
+             "certificates that the proxy and sandboxes trust beside the system's"),
 };
 const size_t config_setting_count = ARRAY_LEN(config_settings);
 _Static_assert(ARRAY_LEN(config_settings) <= CONFIG_SETTINGS_MAX,

@@ -129,9 +129,11 @@ struct config {
     char *log_level;
     uint32_t idle_exit_minutes; /* 0: never; the daemon ends when it had no connection and no live
                                    run for so long */
-    char **egress_allow; /* "HOST:PORT"; HOST may begin with "*." for any name below; lower case */
+    char **egress_allow; /* "[METHODS ]HOST:PORT[/path][ private]"; HOST may begin with "*." for any
+                            name below; lower case */
     size_t egress_allow_count;
     bool detect_registries;
+    char *ca_file;                   /* "" none */
     struct config_service *services; /* built-in ones and the file's */
     size_t service_count;
     struct config_agent *agents; /* built-in ones and the file's */

@@ -150,7 +150,7 @@ TEST(every_setting_is_read_from_the_file)
         "  \"log\": { \"level\": \"debug\" }, \"idleExitMinutes\": 9,\n"
         "  \"egress\": { \"allow\": [ \"*.Corp.example:443\", \"[2001:db8::1]:80\", "
         "\"10.0.0.1:22\" ],\n"
-        "              \"detectRegistries\": false },\n"
+        "              \"detectRegistries\": false, \"caFile\": \"/etc/corp.pem\" },\n"
         "}\n");
 
     CHECK_STR(config->default_agent, "shell");
@@ -259,6 +259,18 @@ TEST(bad_values_name_file_line_key_and_what_is_allowed)
                 ":1: localRepositories: entry 2: ", "absolute");
     check_error("{ \"localRepositories\": [ \"/a/../b\" ] }",
                 ":1: localRepositories: entry 1: ", "..");
+    static const char *const bad_rules[] = {
+        "*.example:1",          "GET, HEAD a.example:1", "get a.example:1",
+        "GET a.example",        "a.example:1/..",        "a.example:1/a//b",
+        "a.example:1/%2e",      "a.example:1 public",    "a.example:1/x y",
+        "GET  a.example:1",     "GET,a.example:1",       "a.example:1 private private",
+        "https://a.example:1/",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bad_rules); i++) {
+        AUTO_FREE
+        char *text = mem_printf("{ \"egress\": { \"allow\": [ \"%s\" ] } }", bad_rules[i]);
+        check_error(text, ":1: egress.allow: ", "HOST:PORT");
+    }
     check_error("{ \"egress\": { \"allow\": [ \"a.example\" ] } }",
                 ":1: egress.allow: ", "HOST:PORT");
     check_error("{ \"egress\": { \"allow\": [ \"a.example:0\" ] } }",
