@@ -18,6 +18,8 @@
 #include "sandbox/cgroup.h"
 #include "signals.h"
 #include "store/store.h"
+#include "vault/ca.h"
+#include "vault/trust.h"
 #include "vault/vault.h"
 #include "web/web.h"
 
@@ -29,6 +31,8 @@ struct supervisor {
     bool signals_started;
     struct store *store;
     struct vault *vault;
+    struct ca *ca;
+    struct trust trust;
     struct proxy *proxy;
     struct runs *runs;
     struct web *web;
@@ -139,6 +143,10 @@ static int start_proxy(struct supervisor *supervisor, struct error *err)
     struct proxy_options options = {
         .services = services,
         .service_count = config->service_count,
+        .egress = (const char *const *)config->egress_allow,
+        .egress_count = config->egress_allow_count,
+        .ca = supervisor->ca,
+        .ca_file = config->ca_file[0] != '\0' ? config->ca_file : NULL,
         .model_head_ms = (uint64_t)config->model_head_seconds * 1000,
         .model_silence_ms = (uint64_t)config->model_silence_seconds * 1000,
         .retry_after_max_seconds = config->model_retry_wait_seconds,
@@ -317,6 +325,9 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .setup_allow = (const char *const *)config->setup_allow,
         .setup_allow_count = config->setup_allow_count,
         .setup_minutes = config->setup_minutes,
+        .trust_folder = supervisor->trust.folder,
+        .trust_system_file = supervisor->trust.system_file,
+        .trust_java_file = supervisor->trust.java_file,
         .environment = (const char *const *)config->sandbox_environment,
         .environment_count = config->sandbox_environment_count,
         .folders = (const char *const *)config->sandbox_folders,
@@ -561,6 +572,22 @@ static int open_storage(struct supervisor *supervisor, struct error *err)
     return 0;
 }
 
+/* Without it there is no way to hosts whose requests are judged; services are there all the same.
+ */
+static void open_trust(struct supervisor *supervisor)
+{
+    const char *extra = supervisor->config->ca_file;
+    struct error err = ERROR_INIT;
+
+    if (ca_open(&supervisor->ca, supervisor->vault, clock_system(), &err) == 0 &&
+        trust_write(&supervisor->trust, supervisor->paths->state, ca_pem(supervisor->ca),
+                    extra[0] != '\0' ? extra : NULL, &err) == 0)
+        return;
+    log_error("proxy", "sandboxes get no certificates: %s", err.text);
+    ca_close(supervisor->ca);
+    supervisor->ca = NULL;
+}
+
 static void find_limits(struct supervisor *supervisor)
 {
     AUTO_BUF struct buf text = BUF_INIT(1024);
@@ -581,6 +608,7 @@ static int start(struct supervisor *supervisor, struct error *err)
         return -1;
     supervisor->signals_started = true;
     find_limits(supervisor);
+    open_trust(supervisor);
     if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
         start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0)
         return -1;
@@ -604,6 +632,8 @@ int supervisor_run(const struct paths *paths, const struct config *config, struc
         stop(supervisor);
     uv_run(&supervisor->loop, UV_RUN_DEFAULT);
     store_close(supervisor->store);
+    ca_close(supervisor->ca);
+    trust_finish(&supervisor->trust);
     if (supervisor->vault != NULL)
         vault_close(supervisor->vault);
     BUG_ON(uv_loop_close(&supervisor->loop) != 0);

@@ -121,6 +121,7 @@ static void on_listen(void *data, int fd, const struct error *err)
     } else if (proxy_attach(run->runs->proxy, run->record.id.text, fd, &local) < 0) {
         give_up(run, &local);
     } else {
+        run_open_listener(run);
         go_on(run);
     }
 }

@@ -6,19 +6,31 @@ static const char *const base[] = {
     "SHELL=/bin/bash",
 };
 
+static size_t count_of(const char *(*variable)(const struct run *run, size_t index),
+                       const struct run *run)
+{
+    size_t count = 0;
+
+    while (variable(run, count) != NULL)
+        count++;
+    return count;
+}
+
 const char **environment_added(const struct run *run)
 {
     const struct runs_options *options = &run->runs->options;
-    size_t caches = 0;
-    const char **added;
+    size_t trust = count_of(trust_variable, run);
+    size_t caches = count_of(caches_variable, run);
+    const char **added =
+        mem_new_zero(options->environment_count + trust + caches + 1, sizeof(*added));
+    size_t count = 0;
 
-    while (caches_variable(run, caches) != NULL)
-        caches++;
-    added = mem_new_zero(options->environment_count + caches + 1, sizeof(*added));
+    for (size_t i = 0; i < trust; i++)
+        added[count++] = trust_variable(run, i);
     for (size_t i = 0; i < caches; i++)
-        added[i] = caches_variable(run, i);
+        added[count++] = caches_variable(run, i);
     for (size_t i = 0; i < options->environment_count; i++)
-        added[caches + i] = options->environment[i];
+        added[count++] = options->environment[i];
     return added;
 }
 

@@ -250,6 +250,10 @@ void step_finish(struct run *run);
 char **environment_new(const struct run *run);
 void environment_free(char **environment);
 /* What the configuration adds, to be borrowed while the array lives (free the array only). */
+void run_open_listener(struct run *run);
+/* trust.c: the INDEXth variable, NULL behind the last; and the mounts. */
+const char *trust_variable(const struct run *run, size_t index);
+void trust_add(const struct run *run, struct sandbox_spec *spec);
 const char **environment_added(const struct run *run);
 
 /* caches.c */

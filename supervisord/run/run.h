@@ -71,6 +71,11 @@ struct runs_options {
     const char *const *setup_allow; /* commands that a repository's own file may ask for */
     size_t setup_allow_count;
     uint32_t setup_minutes;
+    /* Certificates that sandboxes trust (vault/trust.h): the folder of them, and the files that
+     * they cover inside; NULL: none, and programs inside are not told of the proxy. */
+    const char *trust_folder;
+    const char *trust_system_file;
+    const char *trust_java_file;
     const char *const *environment; /* "NAME=value" for agents, set-up and exec */
     size_t environment_count;
     const char *const *folders; /* "HOST:INSIDE", read-only */

@@ -116,6 +116,13 @@ static int add_agent(struct run *run, struct sandbox_spec *spec, const char *tok
     return rc;
 }
 
+/* With a network of its own, only the run's programs reach its listener. */
+void run_open_listener(struct run *run)
+{
+    if (sandbox_layers(run->sandbox) & UINT32_C(1) << SANDBOX_LAYER_NETWORK_NAMESPACE)
+        proxy_open_listener(run->runs->proxy, run->record.id.text);
+}
+
 static void on_listen(void *data, int fd, const struct error *err)
 {
     struct run *run = data;
@@ -134,6 +141,7 @@ static void on_listen(void *data, int fd, const struct error *err)
         run_fail(run, "sandbox_failed", local.text, "see the supervisor's log", true);
         return;
     }
+    run_open_listener(run);
     run_apply(run, RUN_EV_SANDBOX_READY);
 }
 
@@ -240,6 +248,7 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
     sandbox_spec_add_mount(spec, run->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, run->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);
     add_git_config(run, spec, token);
+    trust_add(run, spec);
     if (caches_add(run, spec, err) < 0 || add_agent(run, spec, token, err) < 0 ||
         add_local_source(run, spec, err) < 0)
         return -1;

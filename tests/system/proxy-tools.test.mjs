@@ -1,0 +1,275 @@
+// Real programs in a real sandbox against stand-ins on this machine's loopback, through the proxy's tunnels: what the
+// configuration allows works, everything else is refused with a reason. 127.0.0.2 plays the Internet, since programs go
+// to localhost and 127.0.0.1 without a proxy.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import crypto from 'node:crypto';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import os from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { long, withLab } from './lab.mjs';
+
+const host = '127.0.0.2';
+const name = 'stand-in.localhost'; // for programs that can't do addresses, or never send 127.0.0.0/8 to a proxy
+const has = program => {
+    try {
+        execFileSync('sh', ['-c', `PATH=/usr/local/bin:/usr/bin:/bin command -v ${program}`], { stdio: 'ignore' });
+        return true;
+    } catch {
+        return false;
+    }
+};
+
+// A certificate authority of another company and a certificate for the stand-ins, with the openssl program.
+function certificates(folder) {
+    const openssl = (...args) => execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+    const key = name => ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
+
+    fs.mkdirSync(folder, { recursive: true });
+    openssl('req', '-x509', ...key('ca'), '-out', 'ca.pem', '-days', '2', '-subj', '/CN=stand-in authority');
+    openssl('req', ...key('leaf'), '-out', 'leaf.csr', '-subj', '/CN=stand-in');
+    fs.writeFileSync(path.join(folder, 'ext'), `subjectAltName=IP:${host},DNS:${name}\nextendedKeyUsage=serverAuth\nkeyUsage=digitalSignature\n`);
+    openssl('x509', '-req', '-in', 'leaf.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', 'ext', '-out', 'leaf.pem');
+    return { key: fs.readFileSync(path.join(folder, 'leaf.key')), cert: fs.readFileSync(path.join(folder, 'leaf.pem')),
+        file: path.join(folder, 'ca.pem') };
+}
+
+class StandIns {
+    requests = [];
+    #servers = [];
+
+    // Answers with ANSWER(request, response), or says who asked for what.
+    async listen(tls, answer, address = host) {
+        const handle = (request, response) => {
+            this.requests.push({ method: request.method, url: request.url, headers: request.headers });
+            if (answer)
+                answer(request, response);
+            else
+                response.end(`stand-in: ${request.method} ${request.url}\n`);
+        };
+        const server = tls ? https.createServer(tls, handle) : http.createServer(handle);
+        server.listen(0, address);
+        await once(server, 'listening');
+        this.#servers.push(server);
+        return server.address().port;
+    }
+
+    async stop() {
+        for (const server of this.#servers) {
+            server.close();
+            server.closeAllConnections();
+            await once(server, 'close');
+        }
+    }
+}
+
+// A lab with stand-ins: JUDGED (GET and HEAD below /pub), OPAQUE (anything), CLEAR (http, GET and HEAD), CLOSED (no rule),
+// and those that ANSWERS names: {name: (request, response) => …}, each with the rule GET and HEAD. CHANGES(tls, ports, lab) add to the configuration.
+async function withStandIns({ answers = {}, changes = () => ({}), rules = () => [], host: as = host }, body) {
+    const standIns = new StandIns();
+    try {
+        await withLab({ model: false, agent: false, supervisor: false }, async lab => {
+            const tls = certificates(lab.path('certificates'));
+            const ports = {};
+            for (const [one, answer] of Object.entries({ judged: null, opaque: null, clear: null, closed: null, ...answers }))
+                ports[one] = await standIns.listen(one === 'clear' ? null : tls, answer, as === host ? host : '127.0.0.1');
+            lab.writeConfig({ egress: { caFile: tls.file, detectRegistries: false, allow: [
+                `GET,HEAD ${as}:${ports.judged}/pub/...`, `${as}:${ports.opaque}`, `GET,HEAD ${as}:${ports.clear}`,
+                ...rules(ports)] }, ...changes(ports, lab) });
+            await lab.startSupervisor();
+            await lab.setSecret();
+            await body(lab, standIns, ports);
+        });
+    } finally {
+        await standIns.stop();
+    }
+}
+
+async function script(lab, lines) {
+    const { runId } = await lab.startScript(lines.join('\n'));
+    const view = await lab.ended(runId);
+    const { records } = await lab.ctlJson(['audit', runId]);
+    return { runId, view, output: view.result?.output ?? '', records };
+}
+
+const java = url => `printf '%s' 'public class Get { public static void main(String[] a) throws Exception {
+    System.out.print(new String(new java.net.URI(a[0]).toURL().openStream().readAllBytes())); } }' > /tmp/Get.java; java /tmp/Get.java ${url}`;
+
+const fetchers = [
+    ['curl', url => `curl -sS --max-time 20 ${url}`],
+    has('wget') && ['wget', url => `wget -q -O- --timeout=20 --tries=1 ${url}`],
+    has('python3') && ['python', url => `python3 -c 'import urllib.request as u; print(u.urlopen("${url}", timeout=20).read().decode(), end="")'`],
+    ['node', url => `/opt/node/node -e 'fetch("${url}").then(async r => { const t = await r.text(); if (!r.ok) throw new Error(t); process.stdout.write(t); })'`],
+    has('javac') && ['java', java, name],
+].filter(Boolean);
+
+for (const [program, fetch, as = host] of fetchers)
+    test(`${program} reaches what is allowed and nothing else`, { timeout: 300000 }, () => withStandIns({ host: as,
+        changes: () => ({ sandbox: { readOnlyFolders: [`${path.dirname(process.execPath)}:/opt/node`] } }) },
+    async (lab, standIns, ports) => {
+        const allowed = [`https://${as}:${ports.judged}/pub/a`, `https://${as}:${ports.opaque}/any`, `http://${as}:${ports.clear}/plain`];
+        const good = await script(lab, allowed.map(fetch));
+        assert.equal(good.view.status, 'completed', JSON.stringify(good.view));
+        assert.equal(good.output.match(/stand-in: GET/g)?.length, 3, good.output);
+        assert.equal(good.view.evidence.refusedRequests, 0);
+        const before = standIns.requests.length;
+        for (const [url, reason] of [[`https://${as}:${ports.judged}/other`, 'request_not_allowed'],
+            [`https://${as}:${ports.closed}/pub/a`, 'host_not_allowed'], [`https://other.invalid:${ports.judged}/pub/a`, 'host_not_allowed'],
+            [`http://169.254.169.254/latest`, 'host_not_allowed']]) {
+            const bad = await script(lab, [`${fetch(url)} && echo went through`]);
+            assert.doesNotMatch(bad.output, /stand-in: /, url);
+            assert.ok(bad.view.evidence.refusedRequests > 0, `${url}: ${JSON.stringify(bad.view)}`);
+            assert.ok(bad.records.some(record => record.verdict === 'deny' && record.reason === reason), `${url}: ${JSON.stringify(bad.records)}`);
+        }
+        assert.equal(standIns.requests.length, before, 'something was reached that is refused');
+    }));
+
+test('a refusal says why, and that trying again is no use', { timeout: 300000 }, () => withStandIns({}, async (lab, standIns, ports) => {
+    const { output } = await script(lab, [`curl -sS -X DELETE https://${host}:${ports.judged}/pub/a`]);
+    const { error } = JSON.parse(output);
+    assert.equal(error.code, 'request_not_allowed');
+    assert.match(error.hint, /do not retry/);
+    assert.equal(standIns.requests.length, 0);
+}));
+
+// A registry with one package, as npm asks for it.
+function npmRegistry(folder) {
+    const files = path.join(folder, 'package');
+    fs.mkdirSync(files, { recursive: true });
+    fs.writeFileSync(path.join(files, 'package.json'), JSON.stringify({ name: '@lab/sample', version: '1.0.0', main: 'index.js' }));
+    fs.writeFileSync(path.join(files, 'index.js'), 'module.exports = "sample is here";\n');
+    execFileSync('tar', ['-czf', 'sample.tgz', 'package'], { cwd: folder });
+    const tarball = fs.readFileSync(path.join(folder, 'sample.tgz'));
+    return (request, response) => {
+        if (request.method !== 'GET') {
+            response.writeHead(201).end('{}');
+        } else if (request.url === '/@lab%2fsample' || request.url === '/@lab%2Fsample') {
+            response.writeHead(200, { 'content-type': 'application/json' });
+            response.end(JSON.stringify({ name: '@lab/sample', 'dist-tags': { latest: '1.0.0' }, versions: { '1.0.0': {
+                name: '@lab/sample', version: '1.0.0', dist: { tarball: `https://${request.headers.host}/@lab/sample/-/sample-1.0.0.tgz`,
+                    shasum: crypto.createHash('sha1').update(tarball).digest('hex') } } } }));
+        } else if (request.url.endsWith('.tgz')) {
+            response.end(tarball);
+        } else {
+            response.writeHead(404).end('{}');
+        }
+    };
+}
+
+test('npm installs from a registry and cannot publish to it', { timeout: 300000, skip: !has('npm') && 'no npm' }, () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lab-npm-'));
+    return withStandIns({ answers: { npm: npmRegistry(folder) }, host: name, rules: ports => [`GET,HEAD ${name}:${ports.npm}`] }, async (lab, standIns, ports) => {
+        const registry = `export NO_PROXY= no_proxy= npm_config_registry=https://${name}:${ports.npm}/ npm_config_update_notifier=false; cd "$HOME" && mkdir -p p && cd p`;
+        const good = await script(lab, [registry, 'npm init -y >/dev/null', 'npm install --no-audit --no-fund @lab/sample 2>&1',
+            "node -p 'require(\"@lab/sample\")'"]);
+        assert.match(good.output, /sample is here/);
+        const bad = await script(lab, [registry, 'npm init -y >/dev/null', 'npm config set "//${npm_config_registry#https://}:_authToken" x',
+            'npm publish --access public 2>&1; echo "code $?"']);
+        assert.match(bad.output, /code [1-9]/);
+        assert.ok(bad.records.some(record => record.method === 'PUT' && record.reason === 'request_not_allowed'), JSON.stringify(bad.records) + bad.output);
+        assert.ok(standIns.requests.every(one => one.method === 'GET'), JSON.stringify(standIns.requests));
+    }).finally(() => fs.rmSync(folder, { recursive: true }));
+});
+
+// A wheel made by hand: a zip with three files.
+function wheelIndex(folder) {
+    const wheel = path.join(folder, 'lab_sample-1.0-py3-none-any.whl');
+    execFileSync('python3', ['-c', `import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w") as z:
+    z.writestr("lab_sample.py", "words = 'the wheel turns'\\n")
+    z.writestr("lab_sample-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: lab-sample\\nVersion: 1.0\\n")
+    z.writestr("lab_sample-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: lab\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    z.writestr("lab_sample-1.0.dist-info/RECORD", "")`, wheel]);
+    return (request, response) => {
+        if (request.url.startsWith('/simple/lab-sample/'))
+            response.writeHead(200, { 'content-type': 'text/html' }).end(`<!DOCTYPE html><a href="/files/${path.basename(wheel)}">${path.basename(wheel)}</a>`);
+        else if (request.url.startsWith('/files/'))
+            response.end(fs.readFileSync(wheel));
+        else
+            response.writeHead(404).end();
+    };
+}
+
+test('pip installs from an index', { timeout: 300000, skip: !has('pip3') && 'no pip' }, () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lab-pip-'));
+    return withStandIns({ answers: { index: wheelIndex(folder) }, rules: ports => [`GET,HEAD ${host}:${ports.index}`] }, async (lab, standIns, ports) => {
+        const { output } = await script(lab, [`pip3 install --disable-pip-version-check --no-cache-dir --target "$HOME/lib" --index-url https://${host}:${ports.index}/simple lab-sample 2>&1`,
+            `PYTHONPATH="$HOME/lib" python3 -c 'import lab_sample; print(lab_sample.words)'`]);
+        assert.match(output, /the wheel turns/);
+    }).finally(() => fs.rmSync(folder, { recursive: true }));
+});
+
+// git http-backend behind TLS that takes one token only.
+function gitServer(folder, token, seen) {
+    const expected = `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`;
+    const backend = execFileSync('git', ['--exec-path'], { encoding: 'utf8' }).trim() + '/git-http-backend';
+    execFileSync('git', ['init', '-q', '--bare', '-b', 'main', path.join(folder, 'owner/repo.git')]);
+    execFileSync('git', ['-C', path.join(folder, 'owner/repo.git'), 'config', 'http.receivepack', 'true']);
+    return (request, response) => {
+        seen.push(request.headers.authorization ?? '');
+        if (request.headers.authorization !== expected) {
+            response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+            return;
+        }
+        const url = new URL(request.url, 'https://x');
+        const child = spawn(backend, [], { env: { PATH: process.env.PATH, GIT_PROJECT_ROOT: folder, GIT_HTTP_EXPORT_ALL: '1', PATH_INFO: url.pathname,
+            QUERY_STRING: url.search.slice(1), REQUEST_METHOD: request.method, CONTENT_TYPE: request.headers['content-type'] ?? '',
+            HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '', GIT_PROTOCOL: request.headers['git-protocol'] ?? '', REMOTE_USER: 'lab',
+            ...(request.headers['content-length'] ? { CONTENT_LENGTH: request.headers['content-length'] } : {}) } });
+        let head = Buffer.alloc(0);
+        let begun = false;
+        request.pipe(child.stdin);
+        child.stdin.on('error', () => {});
+        child.stdout.on('data', part => {
+            if (begun) {
+                response.write(part);
+                return;
+            }
+            head = Buffer.concat([head, part]);
+            const end = head.indexOf('\r\n\r\n');
+            if (end < 0)
+                return;
+            const lines = head.subarray(0, end).toString().split('\r\n').map(line => line.split(': '));
+            const status = Number(lines.find(([name]) => name === 'Status')?.[1].slice(0, 3) ?? 200);
+            response.writeHead(status, Object.fromEntries(lines.filter(([name]) => name !== 'Status')));
+            response.write(head.subarray(end + 4));
+            begun = true;
+        });
+        child.stdout.on('end', () => response.end());
+    };
+}
+
+test('git clones from and pushes to https addresses with a token that it never sees', { timeout: 600000 }, () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lab-git-'));
+    const token = `forge-${crypto.randomBytes(16).toString('hex')}`;
+    const seen = [];
+    const megabytes = long ? 50 : 5;
+    return withStandIns({ answers: { forge: gitServer(folder, token, seen) }, changes: ports => ({ services: { forge: {
+        target: `https://${host}:${ports.forge}`, inject: { header: 'authorization', value: 'Basic {FORGE_TOKEN:basic:x-access-token}' },
+        repositories: ['owner/repo'], push: { refs: ['main'] } } } }) },
+    async (lab, standIns, ports) => {
+        await lab.setSecret(token, 'FORGE_TOKEN');
+        const remote = `https://${host}:${ports.forge}/owner/repo.git`;
+        const identity = 'export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a.invalid GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a.invalid';
+        const pushed = await script(lab, ['set -e', identity, `git clone -q ${remote} r 2>/dev/null`, 'cd r', 'git checkout -q -b main',
+            `head -c ${megabytes << 20} /dev/urandom > big`, 'git add big', 'git commit -qm big', 'git push -q origin main', 'sha256sum < big']);
+        assert.equal(pushed.view.status, 'completed', JSON.stringify(pushed.view));
+        // The same through a tunnel, without the rewriting of addresses that sandboxes have by themselves.
+        const tunnel = 'export GIT_CONFIG_NOSYSTEM=1; credential=$(sed -n "s/.*extraheader = //Ip" /etc/gitconfig | tr -d \'"\' | head -1)';
+        const pulled = await script(lab, ['set -e', tunnel, `git -c "http.extraHeader=$credential" clone -q ${remote} again`, 'sha256sum < again/big']);
+        assert.equal(pulled.output, pushed.output, JSON.stringify(pulled.view));
+        assert.ok(pulled.records.some(record => record.method === 'CONNECT'), JSON.stringify(pulled.records));
+        const refused = await script(lab, ['set -e', tunnel, identity, `git -c "http.extraHeader=$credential" clone -q ${remote} again`, 'cd again',
+            'git -c "http.extraHeader=$credential" push origin main:other 2>&1 || echo "code $?"']);
+        assert.match(refused.output, /main -> other \(sandbox: not a ref that this run may push\)[^]*code 1/, JSON.stringify(refused.view));
+        assert.ok(refused.records.some(record => record.reason === 'push_ref_not_allowed'), JSON.stringify(refused.records));
+        const bare = await script(lab, ['export GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0', `git clone -q ${remote} third; echo "code $?"`]);
+        assert.match(bare.output, /code 128/);
+        assert.ok(seen.every(one => one.includes(Buffer.from(`x-access-token:${token}`).toString('base64'))), 'a request went out without the credential');
+        assert.deepEqual([...lab.files()].filter(file => fs.readFileSync(file).includes(token)), []);
+    }).finally(() => fs.rmSync(folder, { recursive: true }));
+});
