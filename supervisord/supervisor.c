@@ -16,6 +16,7 @@
 #include "proxy/proxy.h"
 #include "run/run.h"
 #include "sandbox/cgroup.h"
+#include "registries.h"
 #include "signals.h"
 #include "store/store.h"
 #include "vault/ca.h"
@@ -33,6 +34,7 @@ struct supervisor {
     struct vault *vault;
     struct ca *ca;
     struct trust trust;
+    struct registries *registries;
     struct proxy *proxy;
     struct runs *runs;
     struct web *web;
@@ -509,6 +511,7 @@ static void stop(void *data)
     if (supervisor->stopping)
         return;
     supervisor->stopping = true;
+    registries_close(supervisor->registries);
     log_info("supervisor", "stopping");
     if (supervisor->signals_started)
         signals_close(&supervisor->signals, NULL);
@@ -588,6 +591,26 @@ static void open_trust(struct supervisor *supervisor)
     supervisor->ca = NULL;
 }
 
+static void on_registry(void *data, const char *rule)
+{
+    struct supervisor *supervisor = data;
+    struct error err = ERROR_INIT;
+
+    if (supervisor->proxy == NULL)
+        return;
+    if (proxy_allow(supervisor->proxy, rule, &err) == 0)
+        log_debug("registries", "sandboxes may: %s", rule);
+    else
+        log_warn("registries", "%s", err.text);
+}
+
+static void find_registries(struct supervisor *supervisor)
+{
+    if (supervisor->config->detect_registries && supervisor->ca != NULL)
+        supervisor->registries =
+            registries_start(&supervisor->loop, supervisor->paths->home, on_registry, supervisor);
+}
+
 static void find_limits(struct supervisor *supervisor)
 {
     AUTO_BUF struct buf text = BUF_INIT(1024);
@@ -613,6 +636,7 @@ static int start(struct supervisor *supervisor, struct error *err)
         start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0)
         return -1;
     start_idle_exit(supervisor);
+    find_registries(supervisor);
     log_info("supervisor", "version %s, pid %d, socket %s%s%s", SANDBOX_VERSION, (int)getpid(),
              supervisor->paths->socket, supervisor->web != NULL ? ", web " : "",
              supervisor->web != NULL ? web_origin(supervisor->web) : "");

@@ -77,28 +77,62 @@ static bool parse_rule(struct egress_rule *rule, const char *text)
     return host[host_len] == '\0' || parse_path(rule, host + host_len);
 }
 
-int egress_init(struct egress *egress, const char *const *rules, size_t count, struct error *err)
+static void rule_finish(struct egress_rule *rule)
 {
-    egress->rules = mem_new_zero(count + 1, sizeof(*egress->rules));
-    egress->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (parse_rule(&egress->rules[egress->count++], rules[i]))
-            continue;
-        egress_finish(egress);
+    free(rule->text);
+    free(rule->methods);
+    free(rule->path);
+}
+
+static bool has_rule(const struct egress *egress, const char *text)
+{
+    for (size_t i = 0; i < egress->count; i++)
+        if (strcmp(egress->rules[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+int egress_add(struct egress *egress, const char *text, struct error *err)
+{
+    struct egress_rule rule = { .text = mem_strdup(text) };
+    struct egress_rule *rules;
+
+    if (has_rule(egress, text)) {
+        rule_finish(&rule);
+        return 0;
+    }
+    if (!parse_rule(&rule, text)) {
+        rule_finish(&rule);
         return error_argument(err, "egress",
                               "\"%.100s\" is no rule; a rule is HOST:PORT, with methods before it "
                               "and a path behind it where wanted",
-                              rules[i]);
+                              text);
+    }
+    rules = mem_new_zero(egress->count + 1, sizeof(*rules));
+    if (egress->count > 0)
+        memcpy(rules, egress->rules, egress->count * sizeof(*rules));
+    free(egress->rules);
+    egress->rules = rules;
+    egress->rules[egress->count++] = rule;
+    return 0;
+}
+
+int egress_init(struct egress *egress, const char *const *rules, size_t count, struct error *err)
+{
+    *egress = (struct egress){ 0 };
+    for (size_t i = 0; i < count; i++) {
+        if (egress_add(egress, rules[i], err) == 0)
+            continue;
+        egress_finish(egress);
+        return -1;
     }
     return 0;
 }
 
 void egress_finish(struct egress *egress)
 {
-    for (size_t i = 0; i < egress->count; i++) {
-        free(egress->rules[i].methods);
-        free(egress->rules[i].path);
-    }
+    for (size_t i = 0; i < egress->count; i++)
+        rule_finish(&egress->rules[i]);
     free(egress->rules);
     *egress = (struct egress){ 0 };
 }
@@ -118,14 +152,19 @@ static bool host_matches(const struct egress_rule *rule, const struct host *host
 
 static bool method_matches(const struct egress_rule *rule, const char *method)
 {
-    size_t len = strlen(method);
+    const char *at = rule->methods;
 
-    for (const char *at = rule->methods; at != NULL; at = strchr(at, ',')) {
-        at += at[0] == ',' ? 1 : 0;
-        if (strncmp(at, method, len) == 0 && (at[len] == ',' || at[len] == '\0'))
+    if (at == NULL)
+        return true;
+    for (;;) {
+        size_t len = strcspn(at, ",");
+
+        if (len == strlen(method) && strncmp(at, method, len) == 0)
             return true;
+        if (at[len] == '\0')
+            return false;
+        at += len + 1;
     }
-    return rule->methods == NULL;
 }
 
 static bool path_matches(const struct egress_rule *rule, const char *path)

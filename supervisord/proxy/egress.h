@@ -11,6 +11,7 @@
 #include "proxy/host.h"
 
 struct egress_rule {
+    char *text;       /* as configured */
     struct host host; /* of "*.NAME:PORT": NAME and PORT */
     bool below;       /* any name below, not NAME itself */
     char *methods;    /* "GET,HEAD"; NULL: any */
@@ -28,6 +29,8 @@ struct egress {
  * [ private]". ERR_INVALID
  * names the rule and what is wrong. */
 int egress_init(struct egress *egress, const char *const *rules, size_t count, struct error *err);
+/* One more; one that is there already is left out. */
+int egress_add(struct egress *egress, const char *rule, struct error *err);
 void egress_finish(struct egress *egress);
 
 enum egress_reach {

@@ -309,6 +309,11 @@ static void cut_run(struct run *run)
     run_part_closed(run);
 }
 
+int proxy_allow(struct proxy *proxy, const char *rule, struct error *err)
+{
+    return egress_add(&proxy->egress, rule, err);
+}
+
 void proxy_open_listener(struct proxy *proxy, const char *run_id)
 {
     struct run *run = find_run(proxy, run_id);

@@ -11,7 +11,7 @@ import https from 'node:https';
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { long, withLab } from './lab.mjs';
+import { long, waitFor, withLab } from './lab.mjs';
 
 const host = '127.0.0.2';
 const name = 'stand-in.localhost'; // for programs that can't do addresses, or never send 127.0.0.0/8 to a proxy
@@ -272,4 +272,32 @@ test('git clones from and pushes to https addresses with a token that it never s
         assert.ok(seen.every(one => one.includes(Buffer.from(`x-access-token:${token}`).toString('base64'))), 'a request went out without the credential');
         assert.deepEqual([...lab.files()].filter(file => fs.readFileSync(file).includes(token)), []);
     }).finally(() => fs.rmSync(folder, { recursive: true }));
+});
+
+test('registries are found by asking the tools of this machine, and are for reading', { timeout: 300000 }, async () => {
+    const standIns = new StandIns();
+    try {
+        await withLab({ model: false, agent: false, supervisor: false }, async lab => {
+            const tls = certificates(lab.path('certificates'));
+            const [npm, pip, closed] = [await standIns.listen(tls), await standIns.listen(tls), await standIns.listen(tls)];
+            const tools = { npm: `echo https://user:word@${host}:${npm}/npm/`,
+                pip3: `[ "$1" = help ] || echo "global.index-url='https://${host}:${pip}/simple'"`, go: 'echo off; exit 1' };
+            fs.mkdirSync(lab.path('tools'));
+            for (const [tool, text] of Object.entries(tools))
+                fs.writeFileSync(lab.path('tools', tool), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+            lab.writeConfig({ egress: { caFile: tls.file }, log: { level: 'debug' } });
+            await lab.startSupervisor({ env: { PATH: `${lab.path('tools')}:${process.env.PATH}` } });
+            await lab.setSecret();
+            for (const port of [npm, pip])
+                await waitFor('a registry is found', () => lab.log('supervisor').includes(`sandboxes may: GET,HEAD ${host}:${port}`));
+            const { output, records } = await script(lab, [npm, pip, closed].flatMap(port => [
+                `curl -sS https://${host}:${port}/a || true`, `curl -sS -X PUT -d x https://${host}:${port}/a || true`]));
+            assert.equal(output.match(/stand-in: GET/g)?.length, 2, output);
+            assert.doesNotMatch(output, /stand-in: PUT/);
+            assert.deepEqual(records.filter(record => record.verdict === 'deny').map(record => record.reason).sort(),
+                ['host_not_allowed', 'host_not_allowed', 'request_not_allowed', 'request_not_allowed']);
+        });
+    } finally {
+        await standIns.stop();
+    }
 });
