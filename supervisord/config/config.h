@@ -29,6 +29,7 @@ struct config_service {
     char **git_repositories; /* beside the session's own: "owner/name", "owner/...", "..." */
     size_t git_repository_count;
     bool plain_http;     /* an http target may lie beyond loopback */
+    bool private;        /* the target's name may lead to a private address */
     char *provider_npm;  /* model provider settings for the agent; "" when it is no model service */
     char *provider_path; /* appended to /proxy/NAME: "/v1" */
     char **provider_models;

@@ -15,7 +15,8 @@ static const char lower_letters[] = "abcdefghijklmnopqrstuvwxyz";
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define PATH_BYTES UPPER LOWER DIGITS "-._~!$&'()*+,;=:@%/"
 
-/* The built-in ones. A file's entry of the same name replaces single fields. */
+/* The built-in ones. A file's entry of the same name replaces single fields. Those without a target
+ * are there once the file gives them one. */
 static const struct builtin {
     const char *name;
     const char *target;
@@ -32,6 +33,8 @@ static const struct builtin {
       "@ai-sdk/google", "/v1beta" },
     { "openrouter", "https://openrouter.ai", "authorization", "Bearer {OPENROUTER_API_KEY}",
       "@openrouter/ai-sdk-provider", "/api/v1" },
+    /* Its target is the resource's own: https://NAME.openai.azure.com */
+    { "azure-openai", "", "api-key", "{AZURE_OPENAI_API_KEY}", "@ai-sdk/azure", "/openai" },
     /* git over HTTPS: base64("x-access-token:" + secret) */
     { "github", "https://github.com", "authorization", "Basic {GITHUB_TOKEN:basic:x-access-token}",
       "", "" },
@@ -39,6 +42,7 @@ static const struct builtin {
     { "github-api", "https://api.github.com", "authorization", "Bearer {GITHUB_TOKEN}", "", "" },
     { "gitlab", "https://gitlab.com", "authorization", "Basic {GITLAB_TOKEN:basic:oauth2}", "",
       "" },
+    { "gitea", "", "authorization", "Basic {GITEA_TOKEN:basic:oauth2}", "", "" },
 };
 
 /* Headers that frame a message or name its receiver are the proxy's own. */
@@ -468,6 +472,15 @@ static int read_allow(struct config_service *service, const struct place *place,
     return 0;
 }
 
+static int read_flag(const struct place *place, const struct json_value *member, bool *to,
+                     struct error *err)
+{
+    if (json_kind(member) != JSON_KIND_BOOL)
+        return wrong_type(place, member, json_name(member), "true or false", err);
+    *to = json_bool(member, false);
+    return 0;
+}
+
 /* "agent/...", "fix", "refs/tags/x": plain names of git, with "/..." at the end for all below. */
 static bool valid_push_ref(const char *ref)
 {
@@ -546,14 +559,13 @@ static int read_member(struct config_service *service, const struct place *place
         return read_push(service, place, member, err);
     if (str_equal(name, "repositories"))
         return read_repositories(service, place, member, err);
-    if (!str_equal(name, "plainHttp"))
-        return unknown_member(place, member, "",
-                              "target, inject, allow, push, repositories, plainHttp, provider",
-                              err);
-    if (json_kind(member) != JSON_KIND_BOOL)
-        return wrong_type(place, member, name, "true or false", err);
-    service->plain_http = json_bool(member, false);
-    return 0;
+    if (str_equal(name, "plainHttp"))
+        return read_flag(place, member, &service->plain_http, err);
+    if (str_equal(name, "private"))
+        return read_flag(place, member, &service->private, err);
+    return unknown_member(place, member, "",
+                          "target, inject, allow, push, repositories, plainHttp, private, provider",
+                          err);
 }
 
 static int read_service(struct config_service *service, const struct place *place,
@@ -576,22 +588,38 @@ static int read_service(struct config_service *service, const struct place *plac
     return 0;
 }
 
+static struct config_service *add_builtin(struct config *config, const struct builtin *builtin)
+{
+    struct config_service *service = service_add(config, builtin->name);
+    struct error err;
+
+    replace(&service->target, mem_strdup(builtin->target));
+    replace(&service->inject_header, mem_strdup(builtin->header));
+    replace(&service->inject_value, mem_strdup(builtin->value));
+    BUG_ON(check_template(builtin->value, &service->secret, &err) < 0);
+    replace(&service->provider_npm, mem_strdup(builtin->npm));
+    replace(&service->provider_path, mem_strdup(builtin->path));
+    service->builtin = true;
+    return service;
+}
+
 void config_services_init(struct config *config)
 {
     config->services = mem_new_zero(ARRAY_LEN(builtins) + SERVICES_MAX, sizeof(*config->services));
-    for (size_t i = 0; i < ARRAY_LEN(builtins); i++) {
-        const struct builtin *builtin = &builtins[i];
-        struct config_service *service = service_add(config, builtin->name);
-        struct error err;
+    for (size_t i = 0; i < ARRAY_LEN(builtins); i++)
+        if (builtins[i].target[0] != '\0')
+            add_builtin(config, &builtins[i]);
+}
 
-        replace(&service->target, mem_strdup(builtin->target));
-        replace(&service->inject_header, mem_strdup(builtin->header));
-        replace(&service->inject_value, mem_strdup(builtin->value));
-        BUG_ON(check_template(builtin->value, &service->secret, &err) < 0);
-        replace(&service->provider_npm, mem_strdup(builtin->npm));
-        replace(&service->provider_path, mem_strdup(builtin->path));
-        service->builtin = true;
-    }
+/* The one of this name, also one that waits for a target; else a new one. */
+static struct config_service *find_or_add(struct config *config, const char *name)
+{
+    struct config_service *service = service_find(config, name);
+
+    for (size_t i = 0; service == NULL && i < ARRAY_LEN(builtins); i++)
+        if (str_equal(builtins[i].name, name))
+            service = add_builtin(config, &builtins[i]);
+    return service != NULL ? service : service_add(config, name);
 }
 
 int config_services_read(struct config *config, const struct json_value *services, const char *file,
@@ -614,9 +642,7 @@ int config_services_read(struct config *config, const struct json_value *service
             return wrong_type(
                 &place, entry, "",
                 "named with 1 to 64 lower-case letters, digits, dashes and underscores", err);
-        struct config_service *service = service_find(config, name);
-        if (service == NULL)
-            service = service_add(config, name);
+        struct config_service *service = find_or_add(config, name);
         service->builtin = false;
         if (read_service(service, &place, entry, err) < 0)
             return -1;
@@ -661,6 +687,8 @@ static void print_service(struct json_writer *writer, const struct config_servic
     print_list(writer, "repositories", service->git_repositories, service->git_repository_count);
     if (service->plain_http)
         json_member_bool(writer, "plainHttp", true);
+    if (service->private)
+        json_member_bool(writer, "private", true);
     if (service->provider_npm[0] != '\0') {
         json_write_name(writer, "provider");
         json_write_object(writer);

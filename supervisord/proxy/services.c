@@ -58,6 +58,7 @@ static int parse_target(struct service *service, const struct proxy_service *fro
     if (!host_parse(rest, len, default_port, &service->where))
         return bad(err, from, "the target's host is not valid");
     addr_exception_parse(service->where.name, &service->exception);
+    service->exception.private = from->private;
     service->origin = mem_printf("%s://%.*s", service->scheme, (int)len, rest);
     service->host = host_header(&service->where, default_port);
     rest += len;
@@ -192,7 +193,8 @@ static int parse_service(struct service *service, const struct proxy_service *fr
             return -1;
     }
     service->git = service->rule_count == 0 &&
-                   (strcmp(service->name, "github") == 0 || strcmp(service->name, "gitlab") == 0);
+                   (strcmp(service->name, "github") == 0 || strcmp(service->name, "gitlab") == 0 ||
+                    strcmp(service->name, "gitea") == 0);
     service->forge = strcmp(service->name, "github-api") == 0;
     service->pushes = service->git || service->inject == INJECT_BASIC;
     return parse_git(service, from, err);

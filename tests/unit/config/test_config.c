@@ -409,6 +409,31 @@ TEST(built_in_services_are_complete)
     CHECK(service(config, "gitlab")->builtin);
 }
 
+/* With rules of its own the judge for forges would be left out. */
+TEST(the_git_hosts_api_is_left_to_the_judge_of_forges)
+{
+    const struct config_service *api = service(load_ok(NULL), "github-api");
+
+    CHECK(api->builtin);
+    CHECK_STR(api->secret, "GITHUB_TOKEN");
+    CHECK_STR(api->inject_value, "Bearer {GITHUB_TOKEN}");
+    CHECK_EQ(api->allow_count, 0u);
+}
+
+TEST(a_target_is_all_that_some_services_need)
+{
+    struct config *config = load_ok(
+        "{ \"services\": { \"gitea\": { \"target\": \"https://git.corp.example\", \"private\": "
+        "true },\n"
+        "\"azure-openai\": { \"target\": \"https://it.openai.example\" } } }");
+
+    CHECK_EQ(config->service_count, 9u);
+    CHECK_STR(service(config, "gitea")->secret, "GITEA_TOKEN");
+    CHECK(service(config, "gitea")->private);
+    CHECK_STR(service(config, "azure-openai")->inject_header, "api-key");
+    CHECK_STR(service(config, "azure-openai")->provider_npm, "@ai-sdk/azure");
+}
+
 TEST(an_entry_replaces_fields_of_a_built_in_service_or_makes_a_new_one)
 {
     struct config *config = load_ok(
