@@ -73,6 +73,7 @@ static struct proxy_service *make_proxy_services(const struct config *config)
             .name = from->name,
             .target = from->target,
             .inject_header = from->inject_header,
+            .inject_query = from->inject_query,
             .inject_value = from->inject_value,
             .secret = from->secret,
             .allow = (const char *const *)from->allow,

@@ -17,6 +17,7 @@ struct config_service {
     char *name;
     char *target; /* "https://api.anthropic.com": scheme, host, optional port and path prefix */
     char *inject_header; /* lower case; "" when the service needs no credential */
+    char *inject_query;  /* or the parameter that it goes into, "" none */
     char *inject_value;  /* "{ANTHROPIC_API_KEY}", "Bearer {CORP_KEY}", "Basic
                             {GITHUB_TOKEN:basic:x-access-token}" */
     char *secret;        /* the name inside the braces, "" when none */

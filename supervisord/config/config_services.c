@@ -74,6 +74,7 @@ static void service_finish(struct config_service *service)
     free(service->name);
     free(service->target);
     free(service->inject_header);
+    free(service->inject_query);
     free(service->inject_value);
     free(service->secret);
     free(service->provider_npm);
@@ -92,6 +93,7 @@ static struct config_service *service_add(struct config *config, const char *nam
     service->name = mem_strdup(name);
     service->target = mem_strdup("");
     service->inject_header = mem_strdup("");
+    service->inject_query = mem_strdup("");
     service->inject_value = mem_strdup("");
     service->secret = mem_strdup("");
     service->provider_npm = mem_strdup("");
@@ -393,18 +395,34 @@ static int read_list(const struct place *place, const struct json_value *member,
     return 0;
 }
 
+static bool valid_parameter(const char *text)
+{
+    return strlen(text) <= 64 && only(text, strlen(text), LOWER UPPER DIGITS "-_");
+}
+
+/* The value is {NAME} and nothing else. */
+static bool is_bare_secret(const struct config_service *service)
+{
+    AUTO_FREE
+    char *bare = mem_printf("{%s}", service->secret);
+
+    return str_equal(service->inject_value, bare);
+}
+
 /* null takes the credential of a built-in service away. */
 static int read_inject(struct config_service *service, const struct place *place,
                        const struct json_value *inject, struct error *err)
 {
     if (json_kind(inject) == JSON_KIND_NULL) {
         replace(&service->inject_header, mem_strdup(""));
+        replace(&service->inject_query, mem_strdup(""));
         replace(&service->inject_value, mem_strdup(""));
         replace(&service->secret, mem_strdup(""));
         return 0;
     }
     if (json_kind(inject) != JSON_KIND_OBJECT)
-        return wrong_type(place, inject, "inject", "an object with header and value, or null", err);
+        return wrong_type(place, inject, "inject",
+                          "an object with header or query, and value; or null", err);
     for (const struct json_value *member = json_first(inject); member != NULL;
          member = json_next(member)) {
         if (str_equal(json_name(member), "header")) {
@@ -412,17 +430,31 @@ static int read_inject(struct config_service *service, const struct place *place
                 return -1;
             if (check_header(&service->inject_header, err) < 0)
                 return wrong(place, member, "inject.header", err);
+            replace(&service->inject_query, mem_strdup(""));
+        } else if (str_equal(json_name(member), "query")) {
+            if (read_text(place, member, "inject.query", &service->inject_query, err) < 0)
+                return -1;
+            if (!valid_parameter(service->inject_query))
+                return wrong_type(place, member, "inject.query",
+                                  "the name of a parameter: letters, digits, dashes, underscores",
+                                  err);
+            replace(&service->inject_header, mem_strdup(""));
         } else if (str_equal(json_name(member), "value")) {
             if (read_text(place, member, "inject.value", &service->inject_value, err) < 0)
                 return -1;
             if (check_template(service->inject_value, &service->secret, err) < 0)
                 return wrong(place, member, "inject.value", err);
         } else {
-            return unknown_member(place, member, "inject", "header, value", err);
+            return unknown_member(place, member, "inject", "header, query, value", err);
         }
     }
-    if (service->inject_header[0] == '\0' || service->inject_value[0] == '\0')
-        return wrong_type(place, inject, "inject", "an object with both header and value", err);
+    if ((service->inject_header[0] == '\0' && service->inject_query[0] == '\0') ||
+        service->inject_value[0] == '\0')
+        return wrong_type(place, inject, "inject", "an object with header or query, and value",
+                          err);
+    if (service->inject_query[0] != '\0' && !is_bare_secret(service))
+        return wrong_type(place, inject, "inject.value", "just {NAME} where it goes into the query",
+                          err);
     return 0;
 }
 
@@ -668,10 +700,13 @@ static void print_service(struct json_writer *writer, const struct config_servic
 {
     json_write_object(writer);
     json_member_string(writer, "target", service->target);
-    if (service->inject_header[0] != '\0') {
+    if (service->inject_value[0] != '\0') {
+        bool query = service->inject_query[0] != '\0';
+
         json_write_name(writer, "inject");
         json_write_object(writer);
-        json_member_string(writer, "header", service->inject_header);
+        json_member_string(writer, query ? "query" : "header",
+                           query ? service->inject_query : service->inject_header);
         json_member_string(writer, "value", service->inject_value);
         json_write_object_end(writer);
     }

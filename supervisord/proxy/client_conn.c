@@ -527,6 +527,27 @@ static struct inject_source source_of(const struct client_conn *conn)
     };
 }
 
+/* The request's headers and path as they go upstream; the path is freed with inject_path_free. */
+static int put_credential(struct client_conn *conn, const struct http_request *request,
+                          struct curl_slist **headers, char **path, struct error *err)
+{
+    struct exchange *exchange = &conn->exchange;
+    const struct service *service = exchange->decision.service;
+    const struct inject_source source = source_of(conn);
+
+    if (inject_headers(service, request, &source, headers, &exchange->veil, err) < 0)
+        return -1;
+    if (service->inject != INJECT_QUERY || source.vault == NULL) {
+        *path = mem_strdup(exchange->decision.upstream_path);
+        return 0;
+    }
+    if (inject_query(service, exchange->decision.upstream_path, &source, path, &exchange->veil,
+                     err) == 0)
+        return 0;
+    inject_free(*headers);
+    return -1;
+}
+
 static void pass_on(struct client_conn *conn, const struct http_request *request)
 {
     const struct upstream_callbacks callbacks = {
@@ -540,7 +561,6 @@ static void pass_on(struct client_conn *conn, const struct http_request *request
     struct exchange *exchange = &conn->exchange;
     struct upstream_options options = {
         .service = exchange->decision.service,
-        .path = exchange->decision.upstream_path,
         .request = request,
         .ca_file = proxy->ca_file,
         .connect_timeout_ms = proxy->options.upstream_connect_ms,
@@ -551,18 +571,21 @@ static void pass_on(struct client_conn *conn, const struct http_request *request
     };
     struct error err = ERROR_INIT;
     struct curl_loop *pool = run_pool(conn->run, options.service, &err);
+    char *path = NULL;
+    int status;
 
     if (pool == NULL) {
         answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
         return;
     }
-    const struct inject_source source = source_of(conn);
-    if (inject_headers(options.service, request, &source, &options.headers, &exchange->veil, &err) <
-        0) {
+    if (put_credential(conn, request, &options.headers, &path, &err) < 0) {
         refuse_for_secret(conn, &err);
         return;
     }
-    if (upstream_start(&exchange->upstream, proxy->loop, pool, &options, &callbacks, &err) < 0) {
+    options.path = path;
+    status = upstream_start(&exchange->upstream, proxy->loop, pool, &options, &callbacks, &err);
+    inject_path_free(path);
+    if (status < 0) {
         exchange->upstream = NULL;
         answer_failure(conn, &failures[UPSTREAM_END_OTHER]);
         return;
@@ -797,6 +820,7 @@ static void pass_upgrade(struct client_conn *conn, const struct http_request *re
     struct curl_slist *lines = NULL;
     struct error err = ERROR_INIT;
     struct buf head;
+    char *path;
 
     if (strcmp(service->scheme, "https") == 0) {
         options.tls = proxy_tls_client(proxy, &err);
@@ -806,14 +830,14 @@ static void pass_upgrade(struct client_conn *conn, const struct http_request *re
             return;
         }
     }
-    const struct inject_source source = source_of(conn);
-    if (inject_headers(service, request, &source, &lines, &exchange->veil, &err) < 0) {
+    if (put_credential(conn, request, &lines, &path, &err) < 0) {
         refuse_for_secret(conn, &err);
         return;
     }
     buf_init(&head, UPGRADE_HEAD_MAX);
     (void)buf_reserve(&head, UPGRADE_HEAD_MAX - 1); /* growing would leave copies behind */
-    upgrade_write(&head, service, exchange->decision.upstream_path, request, lines);
+    upgrade_write(&head, service, path, request, lines);
+    inject_path_free(path);
     inject_free(lines);
     options.upgrade = &head;
     options.veil = exchange->veil;

@@ -231,7 +231,8 @@ int inject_headers(const struct service *service, const struct http_request *req
 
     *veil = NULL;
     append_client_headers(&list, service, request);
-    if (service->inject == INJECT_NONE || source->vault == NULL) {
+    if (service->inject == INJECT_NONE || service->inject == INJECT_QUERY ||
+        source->vault == NULL) {
         *out = list;
         return 0;
     }
@@ -256,6 +257,79 @@ int inject_headers(const struct service *service, const struct http_request *req
     }
     *out = list;
     return 0;
+}
+
+/* Appends VALUE with all but unreserved characters escaped; TO has room for three bytes each. */
+static char *escape(char *to, const char *value, size_t len)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)value[i];
+
+        if (memchr(plain, c, sizeof(plain) - 1) != NULL) {
+            *to++ = (char)c;
+            continue;
+        }
+        *to++ = '%';
+        *to++ = digits[c >> 4];
+        *to++ = digits[c & 15];
+    }
+    *to = '\0';
+    return to;
+}
+
+/* SECRET is open as VALUE. Its escaped form is hidden as well. */
+static int append_parameter(const struct service *service, const char *path, struct secret *secret,
+                            const struct scrub_source *value, struct inject_cache *cache,
+                            char **out, struct inject_veil **veil, struct error *err)
+{
+    size_t size = strlen(path) + strlen(service->inject_query) + 3 * value->len + 3;
+    struct scrub_source shown[2] = { *value };
+    size_t count = 1;
+    char *start;
+    char *end;
+
+    if (!secret_valid(value->text, value->len))
+        return error_set(err, ERR_INVALID, 0, "secret %s can't be in a query", service->secret);
+    *out = mem_new_zero(1, size);
+    start = stpcpy(stpcpy(*out, path), strchr(path, '?') != NULL ? "&" : "?");
+    start = stpcpy(stpcpy(start, service->inject_query), "=");
+    end = escape(start, value->text, value->len);
+    if ((size_t)(end - start) > value->len)
+        shown[count++] = (struct scrub_source){ start, (size_t)(end - start) };
+    if (cached_veil(cache, secret, veil) || make_veil(cache, secret, shown, count, veil, err) == 0)
+        return 0;
+    inject_path_free(STEAL(*out));
+    return -1;
+}
+
+int inject_query(const struct service *service, const char *path,
+                 const struct inject_source *source, char **out, struct inject_veil **veil,
+                 struct error *err)
+{
+    struct secret *secret = vault_get(source->vault, service->secret, err);
+    struct scrub_source value;
+    int status;
+
+    *veil = NULL;
+    *out = NULL;
+    if (secret == NULL)
+        return -1;
+    value.text = secret_open(secret, &value.len);
+    status = append_parameter(service, path, secret, &value, source->cache, out, veil, err);
+    secret_shut(secret);
+    secret_unref(secret);
+    return status;
+}
+
+void inject_path_free(char *path)
+{
+    if (path != NULL)
+        sodium_memzero(path, strlen(path));
+    free(path);
 }
 
 void inject_free(struct curl_slist *list)

@@ -33,6 +33,13 @@ struct inject_source {
 int inject_headers(const struct service *service, const struct http_request *request,
                    const struct inject_source *source, struct curl_slist **out,
                    struct inject_veil **veil, struct error *err);
+/* Of a service whose credential goes into the query: PATH with it, as *OUT, and the veil. Errors as
+ * above; SOURCE has a vault. */
+int inject_query(const struct service *service, const char *path,
+                 const struct inject_source *source, char **out, struct inject_veil **veil,
+                 struct error *err);
+/* Wipes, then frees; NULL is fine. */
+void inject_path_free(char *path);
 /* Wipes, then frees. */
 void inject_free(struct curl_slist *list);
 

@@ -255,14 +255,37 @@ static bool place_matches(const struct service *service, const struct policy_gra
         return affixed_matches(grant, value, service->inject_before, service->inject_after);
     case INJECT_BASIC:
         return basic_matches(grant, value);
+    case INJECT_QUERY:
+        break; /* no header is its place */
     }
     return false;
 }
 
-/* A token in the query or path, also percent-encoded. */
-static bool target_holds_token(const char *target)
+/* Parameters of the query whose name is the service's, as "NAME=value" between & or ends. *AT is
+ * the first, *LEN its length. */
+static size_t find_parameter(const struct service *service, const char *target, const char **at,
+                             size_t *len)
 {
-    size_t len = strlen(target);
+    const char *part = strchr(target, '?');
+    size_t name_len = strlen(service->inject_query);
+    size_t count = 0;
+
+    while (service->inject_query[0] != '\0' && part != NULL) {
+        size_t part_len = strcspn(++part, "&");
+
+        if (part_len > name_len && strncmp(part, service->inject_query, name_len) == 0 &&
+            part[name_len] == '=' && count++ == 0) {
+            *at = part;
+            *len = part_len;
+        }
+        part = strchr(part, '&');
+    }
+    return count;
+}
+
+/* A token in the query or path, also percent-encoded. */
+static bool target_holds_token(const char *target, size_t len)
+{
     AUTO_FREE
     char *decoded = mem_new_zero(1, len + 1);
     size_t to = 0;
@@ -281,8 +304,16 @@ static bool target_holds_token(const char *target)
 
 static bool token_misplaced(const struct http_request *request, const struct service *service)
 {
-    if (target_holds_token(request->target))
+    const char *place = NULL;
+    size_t place_len = 0;
+
+    if (service != NULL && find_parameter(service, request->target, &place, &place_len) > 0) {
+        if (target_holds_token(request->target, (size_t)(place - request->target)) ||
+            target_holds_token(place + place_len, strlen(place + place_len)))
+            return true;
+    } else if (target_holds_token(request->target, strlen(request->target))) {
         return true;
+    }
     for (size_t i = 0; i < request->headers.count; i++) {
         const struct http_header *header = &request->headers.items[i];
 
@@ -304,6 +335,25 @@ static bool refuse_token(struct policy_decision *out, const char *reason, const 
     return refuse(out, out->challenge ? 401 : 403, reason, message);
 }
 
+/* The same where the key belongs into the query. */
+static bool check_query_token(const struct http_request *request, const struct policy_grant *grant,
+                              struct policy_decision *out)
+{
+    const char *place = NULL;
+    size_t len = 0;
+    size_t count = find_parameter(out->service, request->target, &place, &len);
+    size_t name_len = strlen(out->service->inject_query) + 1;
+
+    if (count == 0)
+        return refuse_token(out, "no_token", "the run's token is missing");
+    if (count > 1)
+        return refuse(out, 403, "token_repeated",
+                      "the parameter of the key was sent more than once");
+    if (!token_matches(&grant->token, place + name_len, len - name_len))
+        return refuse_token(out, "bad_token", "this is not the run's token");
+    return true;
+}
+
 static bool check_token(const struct http_request *request, const struct policy_grant *grant,
                         struct policy_decision *out)
 {
@@ -312,7 +362,9 @@ static bool check_token(const struct http_request *request, const struct policy_
 
     if (token_misplaced(request, out->service))
         return refuse(out, 403, "token_misplaced",
-                      "the run's token belongs only into the header of the service's key");
+                      "the run's token belongs only where the service's key does");
+    if (out->service->inject == INJECT_QUERY)
+        return check_query_token(request, grant, out);
     for (size_t i = 0; i < request->headers.count; i++)
         if (is_token_place(out->service, request->headers.items[i].name)) {
             value = request->headers.items[i].value;
@@ -454,16 +506,31 @@ static bool is_model_request(const struct http_request *request, const char *pat
             str_ends(path, ":streamGenerateContent") || str_ends(path, ":generateContent"));
 }
 
+/* The query without the run's token; heap. */
+static char *query_without_token(const struct service *service, const char *query)
+{
+    const char *at = NULL;
+    size_t len = 0;
+
+    if (find_parameter(service, query, &at, &len) == 0)
+        return mem_strdup(query);
+    if (at[len] == '&')
+        return mem_printf("%.*s%s", (int)(at - query), query, at + len + 1);
+    return mem_printf("%.*s", (int)(at - query) - 1, query); /* with what stood before it */
+}
+
 static void allow(const struct http_request *request, const struct entry *entry,
                   struct policy_decision *out)
 {
     const struct service *service = out->service;
+    AUTO_FREE
+    char *query = query_without_token(service, entry->query);
 
     out->allowed = true;
     out->reason = "ok";
     out->action = entry->websocket ? POLICY_UPGRADE : POLICY_FORWARD;
     out->model = !service->egress && !service->git && is_model_request(request, out->path);
-    out->upstream_path = mem_printf("%s%s%s", service->prefix, out->path, entry->query);
+    out->upstream_path = mem_printf("%s%s%s", service->prefix, out->path, query);
 }
 
 /* A request for a service, whose path below it is in OUT already. */
@@ -572,6 +639,11 @@ static const struct service *service_at(const struct policy_grant *grant, const 
 
 static bool brings_token(const struct http_request *request, const struct service *service)
 {
+    const char *place;
+    size_t len;
+
+    if (find_parameter(service, request->target, &place, &len) > 0)
+        return true;
     for (size_t i = 0; i < request->headers.count; i++)
         if (is_token_place(service, request->headers.items[i].name))
             return true;

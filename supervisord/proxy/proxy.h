@@ -28,6 +28,7 @@ struct proxy_service {
     const char *name;
     const char *target;
     const char *inject_header; /* "" : none */
+    const char *inject_query;  /* a parameter of the query instead; NULL or "": none */
     const char *inject_value;
     const char *secret;
     const char *const *allow;

@@ -107,12 +107,34 @@ static int parse_template(struct service *service, const struct proxy_service *f
     return 0;
 }
 
+static int parse_query(struct service *service, const struct proxy_service *from, struct error *err)
+{
+    static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+    if (service->inject_header[0] != '\0')
+        return bad(err, from, "a credential goes into a header or into the query, not both");
+    if (service->inject_query[strspn(service->inject_query, bytes)] != '\0')
+        return bad(err, from, "the parameter's name is not valid");
+    if (from->inject_value == NULL)
+        return bad(err, from, "the parameter has no value");
+    if (parse_template(service, from, err) < 0)
+        return -1;
+    if (service->inject != INJECT_VALUE || service->inject_before[0] != '\0' ||
+        service->inject_after[0] != '\0')
+        return bad(err, from, "in the query the value is just {SECRET}");
+    service->inject = INJECT_QUERY;
+    return 0;
+}
+
 static int parse_inject(struct service *service, const struct proxy_service *from,
                         struct error *err)
 {
     const char *header = from->inject_header != NULL ? from->inject_header : "";
 
     service->inject_header = mem_strdup(header);
+    service->inject_query = mem_strdup(from->inject_query != NULL ? from->inject_query : "");
+    if (service->inject_query[0] != '\0')
+        return parse_query(service, from, err);
     if (header[0] == '\0') {
         service->secret = mem_strdup("");
         return 0;
@@ -215,6 +237,7 @@ static void service_finish(struct service *service)
     free(service->host);
     free(service->prefix);
     free(service->inject_header);
+    free(service->inject_query);
     free(service->inject_before);
     free(service->inject_after);
     free(service->basic_user);
@@ -236,6 +259,7 @@ struct service *service_host_new(const struct host *host, const char *scheme,
     service->prefix = mem_strdup("");
     service->exception = *exception;
     service->inject_header = mem_strdup("");
+    service->inject_query = mem_strdup("");
     service->secret = mem_strdup("");
     service->egress = true;
     return service;

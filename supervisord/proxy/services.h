@@ -13,6 +13,7 @@ enum inject_kind {
     INJECT_NONE,  /* the service needs no credential */
     INJECT_VALUE, /* before + secret + after */
     INJECT_BASIC, /* before + base64(user ":" secret) + after */
+    INJECT_QUERY, /* parameter=secret, percent-encoded */
 };
 
 struct allow_rule {
@@ -31,6 +32,7 @@ struct service {
     struct addr_exception exception;
     enum inject_kind inject;
     char *inject_header; /* lower case; "" when none */
+    char *inject_query;  /* name of the parameter, "" none */
     char *inject_before;
     char *inject_after;
     char *basic_user;

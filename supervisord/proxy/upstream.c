@@ -397,11 +397,14 @@ static void set_connection(CURL *easy, struct upstream *upstream,
 
 static void set_options(struct upstream *upstream, const struct upstream_options *options)
 {
-    AUTO_FREE
-    char *url = mem_printf("%s%s", options->service->origin, options->path);
+    size_t size = strlen(options->service->origin) + strlen(options->path) + 1;
+    char *url = mem_new_zero(1, size);
     CURL *easy = upstream->easy;
 
+    stpcpy(stpcpy(url, options->service->origin), options->path);
+
     curl_easy_setopt(easy, CURLOPT_URL, url);
+    inject_path_free(url); /* a credential may be in it */
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, upstream->headers);

@@ -420,6 +420,17 @@ TEST(the_git_hosts_api_is_left_to_the_judge_of_forges)
     CHECK_EQ(api->allow_count, 0u);
 }
 
+TEST(a_credential_may_go_into_the_query)
+{
+    struct config *config =
+        load_ok("{ \"services\": { \"maps\": { \"target\": \"https://m.example\", \"inject\": {\n"
+                "\"query\": \"key\", \"value\": \"{MAPS_KEY}\" } } } }");
+
+    CHECK_STR(service(config, "maps")->inject_query, "key");
+    CHECK_STR(service(config, "maps")->inject_header, "");
+    CHECK_STR(service(config, "maps")->secret, "MAPS_KEY");
+}
+
 TEST(a_target_is_all_that_some_services_need)
 {
     struct config *config = load_ok(
@@ -571,7 +582,7 @@ TEST(templates_hold_exactly_one_secret)
 
 TEST(other_members_of_services_are_checked)
 {
-    check_service_error("\"inject\": {}", ":3: services.x.inject: ", "both header and value");
+    check_service_error("\"inject\": {}", ":3: services.x.inject: ", "header or query, and value");
     check_service_error("\"allow\": []", ":3: services.x.allow: ", "at least one entry");
     check_service_error("\"provider\": 5", ":3: services.x.provider: ", "object");
     check_service_error("\"provider\": { \"npm\": \"a b\" }",

@@ -30,6 +30,8 @@
 #include "vault/vault.h"
 
 #define RIG_SECRET "sk-canary-0123456789-real-SECRET"
+#define RIG_QUERY_SECRET "a secret&with=more/than#letters"
+#define RIG_QUERY_ESCAPED "a%20secret%26with%3Dmore%2Fthan%23letters"
 #define RIG_DECISIONS 64
 #define RIG_WATCHDOG_MS 30000
 
@@ -364,6 +366,9 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
 
     rig_start_tls(rig, vault_options.state_dir, &ca_file);
     secure = mem_printf("https://localhost:%u/api", rig->tls_port);
+    CHECK_EQ(
+        vault_put(rig->vault, "QUERY_KEY", RIG_QUERY_SECRET, strlen(RIG_QUERY_SECRET), NULL, &err),
+        0);
     target = mem_printf("http://127.0.0.1:%u", rig->upstream_port);
     prefixed = mem_printf("http://127.0.0.1:%u/base/v1/", rig->upstream_port);
     rig->private_name = rig_private_name();
@@ -398,6 +403,11 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
           .inject_header = "authorization",
           .inject_value = "Bearer {MODEL_KEY}",
           .secret = "MODEL_KEY" },
+        { .name = "queried",
+          .target = target,
+          .inject_query = "key",
+          .inject_value = "{QUERY_KEY}",
+          .secret = "QUERY_KEY" },
         { .name = "private", .target = private_target, .inject_header = "" },
     };
     options.services = services;

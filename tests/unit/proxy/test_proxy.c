@@ -1015,3 +1015,56 @@ TEST(an_answer_that_cannot_be_searched_is_not_passed_on)
     CHECK_HAS(plain, "hello");
     rig_stop(rig);
 }
+
+static void tell_the_query(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 302 Found\r\nLocation: /x?key=" RIG_QUERY_ESCAPED
+                      "\r\nContent-Length: 31\r\n\r\n" RIG_QUERY_SECRET);
+}
+
+TEST(a_key_goes_into_the_query_where_the_service_wants_it)
+{
+    static const struct {
+        const char *sent;
+        const char *seen; /* of the target upstream, NULL: refused */
+        const char *reason;
+    } cases[] = {
+        { "/v1/x?key=%T", "/v1/x?key=" RIG_QUERY_ESCAPED " ", "ok" },
+        { "/v1/x?a=b&key=%T", "/v1/x?a=b&key=" RIG_QUERY_ESCAPED " ", "ok" },
+        { "/v1/x?key=%T&a=b", "/v1/x?a=b&key=" RIG_QUERY_ESCAPED " ", "ok" },
+        { "/v1/x?a=b&key=%T&c", "/v1/x?a=b&c&key=" RIG_QUERY_ESCAPED " ", "ok" },
+        { "/v1/x", NULL, "no_token" },
+        { "/v1/x?key=", NULL, "bad_token" },
+        { "/v1/x?key=other", NULL, "bad_token" },
+        { "/v1/x?key=%T&key=%T", NULL, "token_misplaced" },
+        { "/v1/x?key=%T&key=a", NULL, "token_repeated" },
+        { "/v1/x?Key=%T", NULL, "token_misplaced" },
+        { "/v1/x?akey=%T", NULL, "token_misplaced" },
+        { "/v1/%T?key=%T", NULL, "token_misplaced" },
+        { "/v1/x?key=%T&b=%T", NULL, "token_misplaced" },
+    };
+    struct rig *rig = rig_start(NULL);
+
+    rig->script = tell_the_query;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        AUTO_FREE
+        char *format =
+            mem_printf("GET /proxy/queried%s HTTP/1.1\r\nHost: p\r\n\r\n", cases[i].sent);
+        AUTO_FREE
+        char *request = rig_fill(rig, format);
+        AUTO_FREE
+        char *answer = rig_ask(rig, request);
+
+        CHECK_STR(rig_last(rig)->reason, cases[i].reason);
+        CHECK(strstr(answer, RIG_QUERY_SECRET) == NULL &&
+              strstr(answer, RIG_QUERY_ESCAPED) == NULL);
+        if (cases[i].seen != NULL)
+            CHECK_HAS(buf_text(&rig->seen), cases[i].seen);
+        else
+            CHECK_EQ(rig->seen.len, 0);
+        CHECK(strstr(buf_text(&rig->seen), rig->token) == NULL);
+        buf_clear(&rig->seen);
+    }
+    rig_stop(rig);
+}
