@@ -240,6 +240,8 @@ static const struct failure failures[] = {
                                "the service took too long", NULL },
     [UPSTREAM_END_RESPONSE] = { "upstream_bad_response", AUDIT_ERROR, 502, "api_error",
                                 "the service's answer is malformed", NULL },
+    [UPSTREAM_END_NAME] = { "sni_mismatch", AUDIT_DENY, 403, "permission_error",
+                            "TLS for another host than the tunnel's", NO_RETRY_HINT },
     [UPSTREAM_END_OTHER] = { "upstream_error", AUDIT_ERROR, 502, "api_error",
                              "the request to the service failed", NULL },
 };
@@ -779,7 +781,7 @@ static void on_relay_end(void *data, enum upstream_end end)
         record(conn, AUDIT_ALLOW, "ok", conn->exchange.status);
         return;
     }
-    record(conn, AUDIT_ERROR, failures[end].reason, 0);
+    record(conn, failures[end].verdict, failures[end].reason, 0);
     http_conn_reset(conn->http);
 }
 

@@ -2,13 +2,16 @@
 #include "proxy/relay.h"
 
 #include <sodium.h>
+#include <strings.h>
 
 #include "common/mem.h"
 #include "io/dial.h"
 #include "proxy/addr_own.h"
+#include "proxy/client_hello.h"
 
 #define FINISH_MS 10000u
-#define PIECE_MAX (8u << 20) /* with what a veil holds back */
+#define PIECE_MAX (8u << 20)  /* with what a veil holds back */
+#define HELLO_ROOM (1u << 20) /* what may come at once, beside a client's first message */
 
 enum relay_state { RELAY_DIALING, RELAY_HEAD, RELAY_OPEN, RELAY_OVER };
 
@@ -25,6 +28,8 @@ struct relay {
     struct stream *stream; /* from then on */
     struct buf upgrade;    /* wiped once it is sent */
     struct buf head;       /* of the answer */
+    struct buf hello;      /* of a tunnel: the client's first bytes, until they are understood */
+    bool named;            /* and they were */
     bool upgrades;
     bool up_ended;
     bool down_ended;
@@ -37,6 +42,7 @@ static void on_idle_closed(uv_handle_t *handle)
     struct relay *relay = CONTAINER_OF(handle, struct relay, idle);
 
     buf_finish(&relay->head);
+    buf_finish(&relay->hello);
     free(relay);
 }
 
@@ -261,6 +267,7 @@ int relay_start(struct relay **out, uv_loop_t *loop, struct http_conn *http,
     relay->veil = options->veil;
     relay->idle_timeout_ms = options->idle_timeout_ms;
     buf_init(&relay->head, 2 * HTTP_HEAD_MAX);
+    buf_init(&relay->hello, HELLO_ROOM);
     relay->upgrades = options->upgrade != NULL;
     if (relay->upgrades) {
         relay->upgrade = *options->upgrade;
@@ -280,14 +287,43 @@ int relay_start(struct relay **out, uv_loop_t *loop, struct http_conn *http,
 /* From the client ------------------------------------------------------------------------------
  */
 
-void relay_on_body(struct relay *relay, const char *bytes, size_t len)
+static void pass_up(struct relay *relay, const char *bytes, size_t len)
 {
-    if (relay->state != RELAY_OPEN)
-        return;
     touch(relay, len, 0);
     stream_write(relay->stream, bytes, len);
     if (stream_over_high(relay->stream))
         http_conn_pause_body(relay->http);
+}
+
+/* Nobody takes part in a tunnel's TLS, but it must be for the tunnel's host: else one name would be
+ * judged and another one reached, where many live behind one address. */
+static void take_hello(struct relay *relay, const char *bytes, size_t len)
+{
+    char name[256] = "";
+    enum client_hello hello;
+
+    buf_append(&relay->hello, bytes, len);
+    hello = client_hello_read(relay->hello.data, relay->hello.len, name);
+    if (hello == CLIENT_HELLO_MORE && !relay->hello.failed)
+        return;
+    if (hello == CLIENT_HELLO_BAD || relay->hello.failed ||
+        (hello == CLIENT_HELLO_NAME && strcasecmp(name, relay->host.name) != 0)) {
+        end(relay, UPSTREAM_END_NAME);
+        return;
+    }
+    relay->named = true;
+    pass_up(relay, relay->hello.data, relay->hello.len);
+    buf_finish(&relay->hello);
+}
+
+void relay_on_body(struct relay *relay, const char *bytes, size_t len)
+{
+    if (relay->state != RELAY_OPEN)
+        return;
+    if (relay->upgrades || relay->named)
+        pass_up(relay, bytes, len);
+    else
+        take_hello(relay, bytes, len);
 }
 
 void relay_on_body_end(struct relay *relay)

@@ -23,6 +23,7 @@ enum upstream_end {
     UPSTREAM_END_ADDRESS,  /* the name leads to an address that is not allowed */
     UPSTREAM_END_TIMEOUT,  /* no byte either way for too long, or no connection in time */
     UPSTREAM_END_RESPONSE, /* the response's head breaks the rules */
+    UPSTREAM_END_NAME,     /* of a tunnel: the client's TLS is for another host */
     UPSTREAM_END_OTHER,
 };
 

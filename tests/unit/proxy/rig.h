@@ -423,7 +423,9 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
                              rig->upstream_port);
     AUTO_FREE
     char *nowhere = mem_printf("nowhere.invalid:%u", rig->upstream_port);
-    const char *const egress[] = { files, opaque, clear, named, nowhere };
+    AUTO_FREE
+    char *other = mem_printf("other.localhost:%u", rig->tls_port);
+    const char *const egress[] = { files, opaque, clear, named, nowhere, other };
     options.egress = egress;
     options.egress_count = ARRAY_LEN(egress);
     options.ca = rig->ca;

@@ -232,7 +232,10 @@ TEST(a_tunnel_needs_the_token_and_one_host)
 TEST(an_opaque_tunnel_is_the_hosts_own_tls)
 {
     struct rig *rig = rig_start(NULL);
-    struct rig_client *client = rig_tunnel_tls(rig, "127.0.0.1:%S", "localhost", rig->tls_direct);
+    struct rig_client *client;
+
+    rig->tls_name = "other.localhost";
+    client = rig_tunnel_tls(rig, "other.localhost:%S", "other.localhost", rig->tls_direct);
 
     rig_say_filled(rig, client, "GET /any HTTP/1.1\r\nHost: whatever\r\nX: y\r\n\r\n");
     RIG_UNTIL(rig, strstr(buf_text(&client->in), "\r\n\r\nhi") != NULL);
@@ -244,6 +247,20 @@ TEST(an_opaque_tunnel_is_the_hosts_own_tls)
     CHECK_EQ(rig_last(rig)->verdict, AUDIT_ALLOW);
     CHECK(rig_last(rig)->request_bytes > 100);
     CHECK(rig_last(rig)->response_bytes > 100);
+    rig_hang_up(client);
+    rig_stop(rig);
+}
+
+TEST(an_opaque_tunnel_is_for_its_host_too)
+{
+    struct rig *rig = rig_start(NULL);
+    struct rig_client *client =
+        rig_tunnel_tls(rig, "other.localhost:%S", "localhost", rig->tls_direct);
+
+    RIG_UNTIL(rig, rig->decision_count == 1 && client->ended);
+    CHECK_STR(rig_last(rig)->reason, "sni_mismatch");
+    CHECK_EQ(rig_last(rig)->verdict, AUDIT_DENY);
+    CHECK_EQ(rig->seen.len, 0);
     rig_hang_up(client);
     rig_stop(rig);
 }
