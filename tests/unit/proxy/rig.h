@@ -340,6 +340,8 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     AUTO_FREE
     char *secure = NULL;
     AUTO_FREE
+    char *scm = NULL;
+    AUTO_FREE
     char *target = NULL;
     AUTO_FREE
     char *prefixed = NULL;
@@ -366,6 +368,7 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
 
     rig_start_tls(rig, vault_options.state_dir, &ca_file);
     secure = mem_printf("https://localhost:%u/api", rig->tls_port);
+    scm = mem_printf("https://localhost:%u/scm", rig->tls_port);
     CHECK_EQ(
         vault_put(rig->vault, "QUERY_KEY", RIG_QUERY_SECRET, strlen(RIG_QUERY_SECRET), NULL, &err),
         0);
@@ -376,6 +379,7 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
         mem_printf("http://%s:%u", rig->private_name != NULL ? rig->private_name : "a.invalid",
                    rig->upstream_port);
     const char *const allow[] = { "POST /chat/completions", "GET /models/..." };
+    const char *const any_repository[] = { "..." };
     const struct proxy_service services[] = {
         { .name = "anthropic",
           .target = target,
@@ -403,6 +407,13 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
           .inject_header = "authorization",
           .inject_value = "Bearer {MODEL_KEY}",
           .secret = "MODEL_KEY" },
+        { .name = "scm",
+          .target = scm,
+          .inject_header = "authorization",
+          .inject_value = "Basic {GIT_KEY:basic:x-access-token}",
+          .secret = "GIT_KEY",
+          .repositories = any_repository,
+          .repository_count = 1 },
         { .name = "queried",
           .target = target,
           .inject_query = "key",

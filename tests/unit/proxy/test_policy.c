@@ -125,20 +125,32 @@ static enum http_target_kind kind_of(const char *method, const char *target)
     return target[0] == '*' ? HTTP_TARGET_ASTERISK : HTTP_TARGET_ABSOLUTE;
 }
 
-static void decide(struct rig *rig, const char *method, const char *target,
-                   const char *const *pairs, struct policy_decision *out)
+/* INSIDE is the host of an intercepted tunnel, or NULL. */
+static void decide_inside(struct rig *rig, const char *inside, const char *method,
+                          const char *target, const char *const *pairs, struct policy_decision *out)
 {
+    struct entry_tunnel tunnel = { 0 };
     struct http_request request = {
         .method = mem_strdup(method),
         .target = mem_strdup(target),
-        .host = mem_strdup(strcmp(method, "CONNECT") == 0 ? target : "127.0.0.1:1"),
+        .host = mem_strdup(inside != NULL                   ? inside
+                           : strcmp(method, "CONNECT") == 0 ? target
+                                                            : "127.0.0.1:1"),
         .target_kind = kind_of(method, target),
         .minor = 1,
     };
 
     add_headers(rig, &request.headers, pairs);
-    policy_decide(&request, &rig->grant, out);
+    if (inside != NULL)
+        CHECK(host_parse(inside, strlen(inside), 443, &tunnel.host));
+    policy_decide_inside(&request, &rig->grant, inside != NULL ? &tunnel : NULL, out);
     http_request_finish(&request);
+}
+
+static void decide(struct rig *rig, const char *method, const char *target,
+                   const char *const *pairs, struct policy_decision *out)
+{
+    decide_inside(rig, NULL, method, target, pairs, out);
 }
 
 struct rule_case {
@@ -496,4 +508,112 @@ TEST(model_requests_are_known_by_their_endpoint)
     decide(rig, "POST", "/proxy/github/o/r.git/git-upload-pack", basic, &decision);
     CHECK(!decision.model);
     policy_decision_finish(&decision);
+}
+
+#define HANDSHAKE                                                                                  \
+    "Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "13",                \
+        "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="
+
+/* How a request came changes nothing of what it may do. */
+TEST(requests_in_a_tunnel_meet_the_judges_of_git_and_of_forges)
+{
+    static const struct {
+        const char *host;
+        const char *method;
+        const char *target;
+        const char *headers[11];
+        const char *reason;
+        bool anonymous;
+    } rows[] = {
+        { "github.com", "POST", "/o/r.git/git-upload-pack", BASIC, "ok", false },
+        { "github.com", "POST", "/O/R/git-receive-pack", BASIC, "ok", false },
+        { "github.com", "POST", "/o/other.git/git-upload-pack", BASIC, "ok", true },
+        { "github.com", "POST", "/o/other.git/git-receive-pack", BASIC, "repository_not_allowed",
+          false },
+        { "github.com", "POST", "/o/r.git/info/lfs/objects/batch", BASIC, "lfs_not_allowed",
+          false },
+        { "github.com", "GET", "/login", BASIC, "request_not_allowed", false },
+        { "github.com", "POST", "/o/r.git/git-receive-pack", { NULL }, "no_token", false },
+        { "forge.example", "POST", "/scm/o/r/git-receive-pack", BASIC, "repository_not_allowed",
+          false },
+        { "forge.example",
+          "GET",
+          "/scm/live",
+          { "Authorization", "Basic %B", HANDSHAKE, NULL },
+          "upgrade_not_allowed",
+          false },
+        { "api.github.com", "GET", "/repos/o/r/pulls", BEARER, "ok", false },
+        { "api.github.com", "GET", "/repos/o/other/pulls", BEARER, "ok", true },
+        { "api.github.com", "POST", "/repos/o/r/merges", BEARER, "api_write_not_allowed", false },
+        { "api.github.com", "POST", "/graphql", BEARER, "graphql_not_allowed", false },
+        { "api.github.com",
+          "GET",
+          "/rate_limit",
+          { "Authorization", "Bearer %T", HANDSHAKE, NULL },
+          "upgrade_not_allowed",
+          false },
+        { "api.github.com", "GET", "/rate_limit", { NULL }, "no_token", false },
+        { "s.example", "GET", "/x", KEY, "host_not_allowed", false },
+    };
+    struct rig *rig = start();
+
+    rig->grant.intercepts = true;
+    rig->grant.open_listener = true;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct policy_decision decision;
+
+        decide_inside(rig, rows[i].host, rows[i].method, rows[i].target, rows[i].headers,
+                      &decision);
+        if (strcmp(decision.reason, rows[i].reason) != 0)
+            CHECK_STR(rows[i].target, decision.reason);
+        CHECK_EQ(decision.anonymous && decision.allowed, rows[i].anonymous);
+        policy_decision_finish(&decision);
+    }
+}
+
+/* Where nobody else reaches the listener, a tunnel to a service is opened without the token; what
+ * is asked for in it is not. */
+TEST(a_service_needs_the_token_whichever_way_it_is_asked_for)
+{
+    static const struct proxy_service clear = { .name = "clear",
+                                                .target = "http://clear.example",
+                                                .inject_header = "x-api-key",
+                                                .inject_value = "{KEY}" };
+    static const char *const none[] = { NULL };
+    static const char *const key[] = KEY;
+    static const bool granted[] = { true };
+    struct rig *rig = start();
+    struct policy_decision decision;
+    struct services services;
+    struct error err = ERROR_INIT;
+
+    rig->grant.intercepts = true;
+    rig->grant.open_listener = true;
+    decide(rig, "CONNECT", "api.openai.com:443", none, &decision);
+    CHECK_EQ(decision.action, POLICY_INTERCEPT);
+    CHECK(decision.service == NULL);
+    policy_decision_finish(&decision);
+    decide_inside(rig, "api.openai.com", "POST", "/v1/responses", none, &decision);
+    CHECK_STR(decision.reason, "no_token");
+    policy_decision_finish(&decision);
+
+    CHECK_EQ(services_init(&services, &clear, 1, &err), 0);
+    rig->grant.services = &services;
+    rig->grant.granted = granted;
+    rig->grant.repository_count = 0;
+    for (int with = 0; with <= 1; with++) {
+        struct http_request request = { .method = mem_strdup("GET"),
+                                        .target = mem_strdup("http://clear.example/x"),
+                                        .host = mem_strdup("clear.example"),
+                                        .target_kind = HTTP_TARGET_ABSOLUTE,
+                                        .minor = 1 };
+
+        add_headers(rig, &request.headers, with ? key : none);
+        policy_decide(&request, &rig->grant, &decision);
+        /* The header of the key is no place for it where the proxy itself is asked. */
+        CHECK_STR(decision.reason, with ? "token_misplaced" : "no_token");
+        policy_decision_finish(&decision);
+        http_request_finish(&request);
+    }
+    services_finish(&services);
 }

@@ -99,6 +99,51 @@ TEST(what_is_refused_in_a_tunnel_goes_nowhere)
     rig_stop(rig);
 }
 
+#define PUSH_IDS                                                                                   \
+    "0000000000000000000000000000000000000000 1111111111111111111111111111111111111111 "
+
+/* A push of REF, and the proxy's decision about it. */
+static void push_inside(struct rig *rig, struct rig_client *client, const char *ref)
+{
+    static const char capabilities[] = " report-status side-band-64k";
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    size_t line = 4 + strlen(PUSH_IDS) + strlen(ref) + 1 + strlen(capabilities);
+    unsigned before = rig->decision_count;
+
+    buf_printf(&body, "%04zx%s%s%c%s0000PACK", line, PUSH_IDS, ref, '\0', capabilities);
+    AUTO_FREE
+    char *head = mem_printf("%s%zu\r\n\r\n",
+                            "POST /scm/o/r.git/git-receive-pack HTTP/1.1\r\n" INSIDE
+                            "Authorization: Basic %C\r\nContent-Length: ",
+                            body.len);
+    rig_say_filled(rig, client, head);
+    CHECK(stream_write(client->stream, body.data, body.len));
+    RIG_UNTIL(rig, rig->decision_count > before);
+}
+
+TEST(a_push_in_a_tunnel_is_judged_before_anything_goes_upstream)
+{
+    struct rig *rig = rig_start(NULL);
+    struct rig_client *client = rig_tunnel_tls(rig, "localhost:%S", "localhost", rig->tls_client);
+
+    push_inside(rig, client, "refs/heads/main");
+    CHECK_STR(rig_last(rig)->reason, "push_ref_not_allowed");
+    CHECK_EQ(rig_last(rig)->verdict, AUDIT_DENY);
+    CHECK_EQ(rig->upstream_count, 0);
+    rig_hang_up(client);
+
+    client = rig_tunnel_tls(rig, "localhost:%S", "localhost", rig->tls_client);
+    push_inside(rig, client, "refs/heads/agent/x");
+    CHECK_STR(rig_last(rig)->reason, "ok");
+    CHECK_STR(rig_last(rig)->service, "scm");
+    CHECK_STR(rig_last(rig)->detail, "refs/heads/agent/x 0000000000..1111111111");
+    CHECK_HAS(buf_text(&rig->seen), "POST /scm/o/r.git/git-receive-pack HTTP/1.1\r\n");
+    CHECK_HAS(buf_text(&rig->seen), "authorization: Basic ");
+    CHECK(strstr(buf_text(&rig->seen), rig->token) == NULL);
+    rig_hang_up(client);
+    rig_stop(rig);
+}
+
 TEST(a_rule_for_requests_reads_without_a_credential)
 {
     struct rig *rig = rig_start(NULL);
