@@ -565,8 +565,6 @@ static bool check_proxy_token(const struct http_request *request, const struct p
 {
     const char *value = http_headers_get(&request->headers, "proxy-authorization");
 
-    if (token_misplaced(request, NULL))
-        return refuse(out, 403, "token_misplaced", "the run's token belongs into another header");
     if (value == NULL && grant->open_listener)
         return true;
     if (value == NULL)
@@ -601,6 +599,10 @@ static void judge_tunnel(const struct http_request *request, const struct entry 
     enum egress_reach reach = reach_of(grant, &entry->host);
     bool service = has_service(grant, &entry->host);
 
+    if (token_misplaced(request, NULL)) {
+        refuse(out, 403, "token_misplaced", "the run's token belongs into another header");
+        return;
+    }
     if (!check_proxy_token(request, grant, out))
         return;
     if (reach == EGRESS_CLOSED && !service) {
