@@ -140,6 +140,25 @@ static void on_pushed(void *data, const char *run_id, const char *pushed)
         runs_proxy_pushed(supervisor->runs, run_id, pushed);
 }
 
+/* Only for the first run: a supervisor that only answers questions needs no certificates. Without
+ * them there is no way to hosts whose requests are judged; services are there all the same. */
+static void find_trust(void *data, struct run_trust *trust)
+{
+    struct supervisor *supervisor = data;
+    const char *extra = supervisor->config->ca_file;
+    struct error err = ERROR_INIT;
+
+    if (ca_open(&supervisor->ca, supervisor->vault, clock_system(), &err) == 0 &&
+        trust_write(&supervisor->trust, supervisor->paths->state, ca_pem(supervisor->ca),
+                    extra[0] != '\0' ? extra : NULL, &err) == 0 &&
+        proxy_set_ca(supervisor->proxy, supervisor->ca, &err) == 0) {
+        *trust = (struct run_trust){ supervisor->trust.folder, supervisor->trust.system_file,
+                                     supervisor->trust.java_file };
+        return;
+    }
+    log_error("proxy", "sandboxes get no certificates: %s", err.text);
+}
+
 static int start_proxy(struct supervisor *supervisor, struct error *err)
 {
     struct proxy_service *services = make_proxy_services(supervisor->config);
@@ -149,7 +168,6 @@ static int start_proxy(struct supervisor *supervisor, struct error *err)
         .service_count = config->service_count,
         .egress = (const char *const *)config->egress_allow,
         .egress_count = config->egress_allow_count,
-        .ca = supervisor->ca,
         .ca_file = config->ca_file[0] != '\0' ? config->ca_file : NULL,
         .model_head_ms = (uint64_t)config->model_head_seconds * 1000,
         .model_silence_ms = (uint64_t)config->model_silence_seconds * 1000,
@@ -329,9 +347,8 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .setup_allow = (const char *const *)config->setup_allow,
         .setup_allow_count = config->setup_allow_count,
         .setup_minutes = config->setup_minutes,
-        .trust_folder = supervisor->trust.folder,
-        .trust_system_file = supervisor->trust.system_file,
-        .trust_java_file = supervisor->trust.java_file,
+        .find_trust = find_trust,
+        .find_trust_data = supervisor,
         .environment = (const char *const *)config->sandbox_environment,
         .environment_count = config->sandbox_environment_count,
         .folders = (const char *const *)config->sandbox_folders,
@@ -577,22 +594,6 @@ static int open_storage(struct supervisor *supervisor, struct error *err)
     return 0;
 }
 
-/* Without it there is no way to hosts whose requests are judged; services are there all the same.
- */
-static void open_trust(struct supervisor *supervisor)
-{
-    const char *extra = supervisor->config->ca_file;
-    struct error err = ERROR_INIT;
-
-    if (ca_open(&supervisor->ca, supervisor->vault, clock_system(), &err) == 0 &&
-        trust_write(&supervisor->trust, supervisor->paths->state, ca_pem(supervisor->ca),
-                    extra[0] != '\0' ? extra : NULL, &err) == 0)
-        return;
-    log_error("proxy", "sandboxes get no certificates: %s", err.text);
-    ca_close(supervisor->ca);
-    supervisor->ca = NULL;
-}
-
 static void on_registry(void *data, const char *rule)
 {
     struct supervisor *supervisor = data;
@@ -633,7 +634,6 @@ static int start(struct supervisor *supervisor, struct error *err)
         return -1;
     supervisor->signals_started = true;
     find_limits(supervisor);
-    open_trust(supervisor);
     if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
         start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0)
         return -1;

@@ -59,13 +59,22 @@ static void fill_defaults(struct proxy_options *options)
         options->model_silence_ms = options->upstream_idle_ms;
 }
 
+int proxy_set_ca(struct proxy *proxy, struct ca *ca, struct error *err)
+{
+    if (ca == NULL)
+        return 0;
+    if (tls_server_context_new(&proxy->tls_server, err) < 0)
+        return -1;
+    proxy->ca = ca;
+    return 0;
+}
+
 static int read_rules(struct proxy *proxy, const struct proxy_options *options, struct error *err)
 {
     if (services_init(&proxy->services, options->services, options->service_count, err) < 0 ||
         egress_init(&proxy->egress, options->egress, options->egress_count, err) < 0)
         return -1;
-    proxy->ca = options->ca;
-    return proxy->ca != NULL ? tls_server_context_new(&proxy->tls_server, err) : 0;
+    return proxy_set_ca(proxy, options->ca, err);
 }
 
 struct tls_context *proxy_tls_client(struct proxy *proxy, struct error *err)

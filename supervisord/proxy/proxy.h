@@ -109,6 +109,8 @@ struct proxy_options {
 
 int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const struct clock *clock,
                 const struct proxy_options *options, struct error *err);
+/* The same as the option, before the first grant. CA outlives the proxy. */
+int proxy_set_ca(struct proxy *proxy, struct ca *ca, struct error *err);
 /* Lets all runs, also those under way, reach what RULE says, beside what the options said. */
 int proxy_allow(struct proxy *proxy, const char *rule, struct error *err);
 /* Cuts everything, then DONE. */

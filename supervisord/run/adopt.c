@@ -149,6 +149,7 @@ int adopt_begin(struct run *run, struct error *err)
         .on_ready = on_ready, .on_end = step_on_sandbox_end, .on_limit = limits_on_hit, .data = run
     };
 
+    trust_find(run->runs);
     if (sandbox_adopt(&run->sandbox, run->runs->loop, &run->runs->options.sandbox,
                       run->record.id.text, run->runtime_dir, &callbacks, err) < 0)
         return -1;

@@ -119,6 +119,8 @@ struct runs {
     uv_timer_t again; /* tries a refused transaction again */
     uv_timer_t carry; /* runs while something is queued that the machine can't carry */
     bool admit_wanted;
+    struct run_trust trust;
+    bool trust_found;
     bool trying; /* trial.c */
     bool closing;
     void (*closed)(void *data);
@@ -251,7 +253,9 @@ char **environment_new(const struct run *run);
 void environment_free(char **environment);
 /* What the configuration adds, to be borrowed while the array lives (free the array only). */
 void run_open_listener(struct run *run);
-/* trust.c: the INDEXth variable, NULL behind the last; and the mounts. */
+/* trust.c: finds the certificates, before anything of a sandbox; safe to repeat. */
+void trust_find(struct runs *runs);
+/* The INDEXth variable, NULL behind the last; and the mounts. */
 const char *trust_variable(const struct run *run, size_t index);
 void trust_add(const struct run *run, struct sandbox_spec *spec);
 const char **environment_added(const struct run *run);

@@ -37,6 +37,15 @@ struct run_repository {
     uint32_t setup_minutes;
 };
 
+/* Certificates that sandboxes trust (vault/trust.h): the folder of them, and the files that they
+ * cover inside; NULL: none, and programs inside are not told of the proxy. Borrowed for the life of
+ * the runs. */
+struct run_trust {
+    const char *folder;
+    const char *system_file;
+    const char *java_file;
+};
+
 struct runs_options {
     const char *state_dir;
     const char *runtime_dir;
@@ -71,11 +80,9 @@ struct runs_options {
     const char *const *setup_allow; /* commands that a repository's own file may ask for */
     size_t setup_allow_count;
     uint32_t setup_minutes;
-    /* Certificates that sandboxes trust (vault/trust.h): the folder of them, and the files that
-     * they cover inside; NULL: none, and programs inside are not told of the proxy. */
-    const char *trust_folder;
-    const char *trust_system_file;
-    const char *trust_java_file;
+    /* Asked once, before the first sandbox is made or taken up; NULL: there are none. */
+    void (*find_trust)(void *data, struct run_trust *trust);
+    void *find_trust_data;
     const char *const *environment; /* "NAME=value" for agents, set-up and exec */
     size_t environment_count;
     const char *const *folders; /* "HOST:INSIDE", read-only */

@@ -261,6 +261,7 @@ void step_start_sandbox(struct run *run)
     struct error err = ERROR_INIT;
     int rc;
 
+    trust_find(run->runs);
     admission_arm_deadline(run);
     run_touch(run);
     run->sandbox_over = false;

@@ -56,11 +56,18 @@ static bool is_set(const struct runs_options *options, const char *variable)
     return false;
 }
 
+void trust_find(struct runs *runs)
+{
+    if (!runs->trust_found && runs->options.find_trust != NULL)
+        runs->options.find_trust(runs->options.find_trust_data, &runs->trust);
+    runs->trust_found = true;
+}
+
 const char *trust_variable(const struct run *run, size_t index)
 {
     const struct runs_options *options = &run->runs->options;
 
-    if (options->trust_folder == NULL)
+    if (run->runs->trust.folder == NULL)
         return NULL;
     for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
         if (is_set(options, variables[i]))
@@ -73,17 +80,17 @@ const char *trust_variable(const struct run *run, size_t index)
 
 void trust_add(const struct run *run, struct sandbox_spec *spec)
 {
-    const struct runs_options *options = &run->runs->options;
+    const struct run_trust *trust = &run->runs->trust;
 
-    if (options->trust_folder == NULL)
+    if (trust->folder == NULL)
         return;
     AUTO_FREE
-    char *bundle = mem_printf("%s/bundle.pem", options->trust_folder);
+    char *bundle = mem_printf("%s/bundle.pem", trust->folder);
     AUTO_FREE
-    char *java = mem_printf("%s/cacerts.jks", options->trust_folder);
-    sandbox_spec_add_mount(spec, options->trust_folder, FOLDER, SANDBOX_READ_ONLY);
-    if (options->trust_system_file != NULL)
-        sandbox_spec_add_mount(spec, bundle, options->trust_system_file, SANDBOX_READ_ONLY);
-    if (options->trust_java_file != NULL)
-        sandbox_spec_add_mount(spec, java, options->trust_java_file, SANDBOX_READ_ONLY);
+    char *java = mem_printf("%s/cacerts.jks", trust->folder);
+    sandbox_spec_add_mount(spec, trust->folder, FOLDER, SANDBOX_READ_ONLY);
+    if (trust->system_file != NULL)
+        sandbox_spec_add_mount(spec, bundle, trust->system_file, SANDBOX_READ_ONLY);
+    if (trust->java_file != NULL)
+        sandbox_spec_add_mount(spec, java, trust->java_file, SANDBOX_READ_ONLY);
 }
