@@ -167,14 +167,15 @@ test('another user of the machine gets nothing of a supervisor', { timeout: 1200
         await lab.ended(runId);
     }));
 
-const residentKiB = pid => Number(/^VmRSS:\s+(\d+)/m.exec(readStatus(pid))[1]);
+// Its own; what it has mapped of its database is the kernel's, which drops it when memory is short, and grows as fast as the disk.
+const ownKiB = pid => ['RssAnon', 'RssShmem'].map(name => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readStatus(pid))[1])).reduce((a, b) => a + b);
 const descriptors = pid => fs.readdirSync(`/proc/${pid}/fd`).length;
 
 // Measured without sanitizers: their allocator keeps what was freed.
 test('floods from inside cost the supervisor neither memory nor descriptors', { timeout: 300000, skip: !root && 'needs root, to look at the supervisor' },
     () => withLab({ model: false, agent: false, bin: 'release', config: () => ({ limits: { outputMiB: 1 << 16 } }) }, async lab => {
         const pid = await lab.supervisorPid();
-        const before = { memory: residentKiB(pid), descriptors: descriptors(pid) };
+        const before = { memory: ownKiB(pid), descriptors: descriptors(pid) };
         const repository = await probeRepository(lab, '');
         const { runId } = await lab.startScript(`
             timeout 5 yes 'a line that an agent writes'
@@ -186,13 +187,13 @@ test('floods from inside cost the supervisor neither memory nor descriptors', { 
         let peak = 0;
         await waitFor('the floods are over', async () => {
             slowest = Math.max(slowest, await lab.statusMs());
-            peak = Math.max(peak, residentKiB(pid));
+            peak = Math.max(peak, ownKiB(pid));
             return (await lab.exec(runId, ['test', '-e', '/tmp/ready'])).code === 0;
         }, 120000, 200);
         const during = descriptors(pid);
         assert.ok(alive(pid));
         assert.ok(slowest < 2000, `status took ${slowest} ms`);
-        assert.ok(peak - before.memory < 65536, `${peak - before.memory} KiB more than ${before.memory}`);
+        assert.ok(peak - before.memory < 16384, `${peak - before.memory} KiB more than ${before.memory}`);
         assert.ok(during - before.descriptors < 300, `${during} descriptors`);
         await lab.exec(runId, ['touch', '/tmp/release']);
         assert.equal((await lab.ended(runId)).status, 'completed');
