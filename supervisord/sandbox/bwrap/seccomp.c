@@ -14,6 +14,8 @@
 #include "common/fd.h"
 #include "common/mem.h"
 
+#define PROGRAM_MAX (16u << 10)
+
 /* A list of what is refused rather than of what is allowed: the library of a stable distribution
  * doesn't know the names of newer calls, and each that a language's runtime begins to use would
  * break agents. In exchange everything newer than this list fails as on an older kernel
@@ -284,20 +286,48 @@ static int fill(scmp_filter_ctx filter)
     return rc;
 }
 
+static int compile(int fd)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    int rc = filter ? fill(filter) : -ENOMEM;
+
+    if (rc == 0)
+        rc = seccomp_export_bpf(filter, fd);
+    if (filter)
+        seccomp_release(filter);
+    return rc;
+}
+
+/* The program is the same for every sandbox, and compiling it takes a millisecond. */
+static uint8_t program[PROGRAM_MAX];
+static size_t program_len;
+
+static int remember(int fd)
+{
+    ssize_t len = pread(fd, program, sizeof(program), 0);
+
+    if (len <= 0)
+        return len < 0 ? -errno : -EIO;
+    if ((size_t)len < sizeof(program))
+        program_len = (size_t)len; /* else it is too long to be kept, and compiled each time */
+    return 0;
+}
+
 int seccomp_make_file(struct error *err)
 {
     AUTO_CLOSE int fd = memfd_create("seccomp", MFD_CLOEXEC);
-    scmp_filter_ctx filter = fd >= 0 ? seccomp_init(SCMP_ACT_ALLOW) : NULL;
-    int rc;
+    int rc = 0;
 
     if (fd < 0)
         return error_set(err, ERR_SYSTEM, errno, "make the system call filter");
-    if (!filter)
-        return error_set(err, ERR_SYSTEM, ENOMEM, "make the system call filter");
-    rc = fill(filter);
-    if (rc == 0)
-        rc = seccomp_export_bpf(filter, fd);
-    seccomp_release(filter);
+    if (program_len > 0) {
+        if (fd_write_all(fd, program, program_len, err) < 0)
+            return error_wrap(err, "make the system call filter");
+    } else {
+        rc = compile(fd);
+        if (rc == 0)
+            rc = remember(fd);
+    }
     if (rc < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return error_set(err, ERR_SYSTEM, rc < 0 ? -rc : errno, "make the system call filter");
     return fd_steal(&fd);
