@@ -609,7 +609,7 @@ static void on_registry(void *data, const char *rule)
 
 static void find_registries(struct supervisor *supervisor)
 {
-    if (supervisor->config->detect_registries && supervisor->ca != NULL)
+    if (supervisor->config->detect_registries)
         supervisor->registries =
             registries_start(&supervisor->loop, supervisor->paths->home, on_registry, supervisor);
 }

@@ -1,5 +1,5 @@
 /* trust.h: what programs in a sandbox are to trust: the host's certificates and the installation's
- * own authority, in the forms that tools read. Written once at start. */
+ * own authority, in the forms that tools read. Written once, for the first run. */
 #ifndef VAULT_TRUST_H
 #define VAULT_TRUST_H
 
