@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/opencode/opencode_events.h"
-#include "agent/opencode/opencode_json.h"
+#include "agent/agent_json.h"
 #include "agent/opencode/opencode_reply.h"
 #include "agent/opencode/opencode_verdict.h"
 #include "common/mem.h"
@@ -76,7 +76,7 @@ static void read_json(const char *bytes, size_t len)
     AUTO_JSON struct json_doc *doc = NULL;
     struct error err = ERROR_INIT;
 
-    if (opencode_json_parse(&doc, text, strlen(text), 1 << 20, &err) == 0)
+    if (agent_json_parse(&doc, text, strlen(text), 1 << 20, &err) == 0)
         read_lists(json_root(doc));
 }
 

@@ -6,6 +6,7 @@
 
 #include "agent/acp/acp_internal.h"
 #include "agent/acp/acp_locate.h"
+#include "agent/agent_environment.h"
 #include "common/mem.h"
 #include "common/str.h"
 
@@ -78,7 +79,7 @@ void acp_closed_one(void *data)
     acp_events_free(acp->events);
     acp_rpc_finish(&acp->rpc);
     buf_finish(&acp->error_line);
-    acp_environment_free(acp->environment);
+    agent_environment_free(acp->environment);
     free(acp->set_model);
     free(acp->directory);
     free(acp->id);

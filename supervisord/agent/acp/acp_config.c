@@ -4,6 +4,7 @@
 
 #include "agent/acp/acp_locate.h"
 #include "agent/opencode/opencode_config.h"
+#include "agent/agent_environment.h"
 #include "common/mem.h"
 #include "common/str.h"
 
@@ -372,38 +373,9 @@ int acp_prepare(const struct agent_options *options, const char *program,
 
 /* Environment ---------------------------------------------------------------------------------- */
 
-static const char *const fixed_environment[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
-    "LANG=C.UTF-8",
-    "TERM=dumb",
-    "SHELL=/bin/bash",
-    "GIT_AUTHOR_NAME=agent",
-    "GIT_AUTHOR_EMAIL=agent@sandbox.invalid",
-    "GIT_COMMITTER_NAME=agent",
-    "GIT_COMMITTER_EMAIL=agent@sandbox.invalid",
-    "GIT_TERMINAL_PROMPT=0",
-};
-
 char **acp_environment_new(const struct agent_options *options)
 {
-    size_t extra = 0;
-    size_t count = 0;
-    char **environment;
+    static const char *const own[] = { "SHELL=/bin/bash", "GIT_TERMINAL_PROMPT=0" };
 
-    while (options->env != NULL && options->env[extra] != NULL)
-        extra++;
-    environment = mem_new_zero(ARRAY_LEN(fixed_environment) + extra + 2, sizeof(*environment));
-    environment[count++] = mem_printf("HOME=%s", options->home);
-    for (size_t i = 0; i < ARRAY_LEN(fixed_environment); i++)
-        environment[count++] = mem_strdup(fixed_environment[i]);
-    for (size_t i = 0; i < extra; i++)
-        environment[count++] = mem_strdup(options->env[i]);
-    return environment;
-}
-
-void acp_environment_free(char **environment)
-{
-    for (size_t i = 0; environment[i] != NULL; i++)
-        free(environment[i]);
-    free(environment);
+    return agent_environment_new(options, own, ARRAY_LEN(own));
 }

@@ -20,8 +20,7 @@ int acp_expand(struct buf *out, const struct agent_options *options, const char 
 int acp_prepare(const struct agent_options *options, const char *program,
                 const struct agent_files *files, struct error *err);
 /* Variables of the start script, which need no token: NULL at the end, free with
- * acp_environment_free. */
+ * agent_environment_free. */
 char **acp_environment_new(const struct agent_options *options);
-void acp_environment_free(char **environment);
 
 #endif

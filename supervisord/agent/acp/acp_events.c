@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_json.h"
 #include "common/json_write.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -11,7 +12,6 @@
 #define OUTPUT_MAX 4096 /* bytes of a tool's output */
 #define TITLE_MAX 300
 #define DATA_MAX (64u << 10)
-#define TODOS_MAX 100
 #define ID_SIZE 160
 #define COST_MAX 1e6 /* dollars: what is above is no price */
 
@@ -80,28 +80,6 @@ static void tell_alive(struct acp_events *events)
     tell(events, &(struct agent_event){ .kind = AGENT_EVENT_ALIVE });
 }
 
-static const char *text_of(const struct json_value *value)
-{
-    const char *text = json_string(value);
-
-    return text != NULL ? text : "";
-}
-
-static void append_cut(struct buf *to, const char *text, size_t max)
-{
-    size_t len = strlen(text);
-
-    buf_append(to, text, len <= max ? len : str_utf8_cut(text, max));
-}
-
-static void member_cut(struct json_writer *writer, const char *name, const char *text, size_t max)
-{
-    size_t len = strlen(text);
-
-    json_write_name(writer, name);
-    json_write_bytes(writer, text, len <= max ? len : str_utf8_cut(text, max));
-}
-
 /* Text ---------------------------------------------------------------------------------------- */
 
 /* Adds as much as there is room for, without splitting a character. */
@@ -109,7 +87,7 @@ static void add_piece(struct buf *to, const char *piece)
 {
     size_t room = to->max - to->len;
 
-    append_cut(to, piece, room);
+    agent_append_cut(to, piece, room);
 }
 
 static void flush_thought(struct acp_events *events)
@@ -146,12 +124,12 @@ static const char *content_text(const struct json_value *content)
 {
     const char *text = json_string(json_get(content, "text"));
 
-    return text != NULL ? text : text_of(json_path(content, "resource.text"));
+    return text != NULL ? text : agent_json_text(json_path(content, "resource.text"));
 }
 
 static void on_message(struct acp_events *events, const struct json_value *update)
 {
-    const char *id = text_of(json_get(update, "messageId"));
+    const char *id = agent_json_text(json_get(update, "messageId"));
 
     flush_thought(events);
     if (events->text.len > 0 && id[0] != '\0' && strncmp(id, events->message_id, ID_SIZE - 1) != 0)
@@ -173,37 +151,20 @@ static void on_thought(struct acp_events *events, const struct json_value *updat
 static void write_todo(struct json_writer *writer, const struct json_value *todo)
 {
     json_write_object(writer);
-    member_cut(writer, "content", text_of(json_get(todo, "content")), 1000);
-    member_cut(writer, "status", text_of(json_get(todo, "status")), 32);
-    member_cut(writer, "priority", text_of(json_get(todo, "priority")), 32);
+    agent_member_cut(writer, "content", agent_json_text(json_get(todo, "content")), 1000);
+    agent_member_cut(writer, "status", agent_json_text(json_get(todo, "status")), 32);
+    agent_member_cut(writer, "priority", agent_json_text(json_get(todo, "priority")), 32);
     json_write_object_end(writer);
 }
 
 static void tell_todos(struct acp_events *events, const struct json_value *todos)
 {
     AUTO_BUF struct buf data = BUF_INIT(2 * DATA_MAX);
-    struct json_writer writer;
-    char text[64];
-    struct agent_event event = { .kind = AGENT_EVENT_TODO, .text = text };
-    size_t count = 0;
-    size_t done = 0;
+    char text[AGENT_TODOS_TEXT];
 
-    json_write_init(&writer, &data);
-    json_write_object(&writer);
-    json_write_name(&writer, "todos");
-    json_write_array(&writer);
-    for (const struct json_value *todo = json_first(todos); todo != NULL && count < TODOS_MAX;
-         todo = json_next(todo), count++) {
-        done += str_equal(json_string(json_get(todo, "status")), "completed");
-        write_todo(&writer, todo);
-    }
-    json_write_array_end(&writer);
-    json_write_object_end(&writer);
-    if (data.failed)
-        return;
-    (void)snprintf(text, sizeof(text), "%zu of %zu done", done, count);
-    event.data = buf_text(&data);
-    tell(events, &event);
+    if (agent_todos_write(todos, write_todo, &data, text))
+        tell(events, &(struct agent_event){
+                         .kind = AGENT_EVENT_TODO, .text = text, .data = buf_text(&data) });
 }
 
 /* Tools --------------------------------------------------------------------------------------- */
@@ -247,15 +208,15 @@ static void tool_name(struct tool *tool, const char *title)
 
 static void tool_read(struct tool *tool, const struct json_value *update)
 {
-    const char *kind = text_of(json_get(update, "kind"));
-    const char *title = text_of(json_get(update, "title"));
+    const char *kind = agent_json_text(json_get(update, "kind"));
+    const char *title = agent_json_text(json_get(update, "title"));
     const struct json_value *input = json_get(update, "rawInput");
 
     if (kind[0] != '\0')
         str_copy(tool->kind, sizeof(tool->kind), kind);
     for (size_t i = 0; i < ARRAY_LEN(telling_inputs) && title[0] == '\0' && tool->title[0] == '\0';
          i++)
-        title = text_of(json_get(input, telling_inputs[i]));
+        title = agent_json_text(json_get(input, telling_inputs[i]));
     tool_name(tool, title);
 }
 
@@ -264,7 +225,7 @@ static void write_tool_text(struct buf *text, const struct tool *tool)
 {
     size_t line = strcspn(tool->title, "\r\n");
 
-    append_cut(text, tool->kind, sizeof(tool->kind));
+    agent_append_cut(text, tool->kind, sizeof(tool->kind));
     if (line == 0)
         return;
     buf_append_str(text, ": ");
@@ -281,12 +242,12 @@ static void append_content(struct buf *output, const struct json_value *content)
         const char *text = content_text(json_get(item, "content"));
 
         if (str_equal(json_string(json_get(item, "type")), "diff"))
-            text = text_of(json_get(item, "path"));
+            text = agent_json_text(json_get(item, "path"));
         if (text[0] == '\0')
             continue;
         if (output->len > 0)
             buf_append_char(output, '\n');
-        append_cut(output, text, OUTPUT_MAX + 1);
+        agent_append_cut(output, text, OUTPUT_MAX + 1);
     }
 }
 
@@ -297,9 +258,9 @@ static void append_output(struct buf *output, const struct json_value *update)
                                            "stdout" };
     const struct json_value *raw = json_get(update, "rawOutput");
 
-    append_cut(output, text_of(raw), OUTPUT_MAX + 1);
+    agent_append_cut(output, agent_json_text(raw), OUTPUT_MAX + 1);
     for (size_t i = 0; i < ARRAY_LEN(members) && output->len == 0; i++)
-        append_cut(output, text_of(json_get(raw, members[i])), OUTPUT_MAX + 1);
+        agent_append_cut(output, agent_json_text(json_get(raw, members[i])), OUTPUT_MAX + 1);
     if (output->len == 0)
         append_content(output, json_get(update, "content"));
 }
@@ -325,12 +286,12 @@ static void tell_tool_end(struct acp_events *events, const struct tool *tool,
     append_output(&output, update);
     json_write_init(&writer, &data);
     json_write_object(&writer);
-    member_cut(&writer, "tool", tool->kind, sizeof(tool->kind));
-    member_cut(&writer, "title", tool->title, sizeof(tool->title));
+    agent_member_cut(&writer, "tool", tool->kind, sizeof(tool->kind));
+    agent_member_cut(&writer, "title", tool->title, sizeof(tool->title));
     json_member_string(&writer, "status", str_equal(status, "failed") ? "error" : status);
     if (json_kind(code) == JSON_KIND_NUMBER)
         json_member_double(&writer, "exit", json_number(code, 0));
-    member_cut(&writer, "output", buf_text(&output), OUTPUT_MAX);
+    agent_member_cut(&writer, "output", buf_text(&output), OUTPUT_MAX);
     json_member_bool(&writer, "truncated", output.len > OUTPUT_MAX);
     json_write_object_end(&writer);
     event.text = buf_text(&text);
@@ -355,8 +316,8 @@ static void tell_tool_start(struct acp_events *events, struct tool *tool)
 
 static void on_tool(struct acp_events *events, const struct json_value *update)
 {
-    const char *id = text_of(json_get(update, "toolCallId"));
-    const char *status = text_of(json_get(update, "status"));
+    const char *id = agent_json_text(json_get(update, "toolCallId"));
+    const char *status = agent_json_text(json_get(update, "status"));
     const struct json_value *todos = json_path(update, "rawInput.todos");
     struct tool *tool = tool_find(events, id);
 
@@ -409,7 +370,7 @@ static void on_plan(struct acp_events *events, const struct json_value *update)
 static void on_info(struct acp_events *events, const struct json_value *update)
 {
     const struct agent_event event = { .kind = AGENT_EVENT_TITLE,
-                                       .text = text_of(json_get(update, "title")) };
+                                       .text = agent_json_text(json_get(update, "title")) };
 
     if (event.text[0] != '\0')
         tell(events, &event);
@@ -431,7 +392,7 @@ static const struct update_kind {
 
 bool acp_events_update(struct acp_events *events, const struct json_value *update)
 {
-    const char *name = text_of(json_get(update, "sessionUpdate"));
+    const char *name = agent_json_text(json_get(update, "sessionUpdate"));
 
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (!str_equal(kinds[i].name, name))

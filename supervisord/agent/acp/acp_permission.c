@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_json.h"
 #include "common/mem.h"
 #include "common/str.h"
 
@@ -30,21 +31,14 @@ static const struct answer {
     { "reject", { OPTION_REJECT_ONCE, OPTION_REJECT_ALWAYS } },
 };
 
-static const char *text_of(const struct json_value *value)
-{
-    const char *text = json_string(value);
-
-    return text != NULL ? text : "";
-}
-
 static void read_options(struct acp_permission *permission, const struct json_value *options)
 {
     size_t count = 0;
 
     for (const struct json_value *option = json_first(options);
          option != NULL && count < OPTIONS_MAX; option = json_next(option), count++) {
-        const char *kind = text_of(json_get(option, "kind"));
-        const char *id = text_of(json_get(option, "optionId"));
+        const char *kind = agent_json_text(json_get(option, "kind"));
+        const char *id = agent_json_text(json_get(option, "optionId"));
 
         for (size_t i = 0; i < ARRAY_LEN(option_kinds); i++) {
             if (str_equal(option_kinds[i], kind) && permission->options[i] == NULL &&
@@ -56,12 +50,12 @@ static void read_options(struct acp_permission *permission, const struct json_va
 
 static char *make_text(const struct json_value *call)
 {
-    const char *kind = text_of(json_get(call, "kind"));
-    const char *title = text_of(json_get(call, "title"));
+    const char *kind = agent_json_text(json_get(call, "kind"));
+    const char *title = agent_json_text(json_get(call, "title"));
     AUTO_BUF struct buf text = BUF_INIT(4096);
 
     if (title[0] == '\0')
-        title = text_of(json_path(call, "rawInput.command"));
+        title = agent_json_text(json_path(call, "rawInput.command"));
     buf_append(&text, kind[0] != '\0' ? kind : "tool",
                strnlen(kind[0] != '\0' ? kind : "tool", 64));
     buf_append_str(&text, ": ");

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/opencode/opencode_json.h"
+#include "agent/agent_json.h"
 #include "common/mem.h"
 #include "common/str.h"
 
@@ -73,7 +73,7 @@ static void read_line(struct acp_rpc *rpc)
     if (line.len == 0)
         return;
     if (line.data[0] == '{' &&
-        opencode_json_parse(&doc, line.data, line.len, ACP_LINE_MAX, &ignored) == 0 &&
+        agent_json_parse(&doc, line.data, line.len, ACP_LINE_MAX, &ignored) == 0 &&
         read_message(json_root(doc), &message))
         rpc->callbacks.on_message(rpc->callbacks.data, &message);
     else if (!torn)

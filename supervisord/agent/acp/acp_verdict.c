@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_json.h"
 #include "common/buf.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -53,13 +54,6 @@ static const struct words {
     { "timed out", "model_unreachable" },
 };
 
-static const char *text_of(const struct json_value *value)
-{
-    const char *text = json_string(value);
-
-    return text != NULL ? text : "";
-}
-
 static const char *code_of(const struct json_value *error, const char *said)
 {
     if (json_number(json_get(error, "code"), 0) == AUTH_REQUIRED)
@@ -77,11 +71,11 @@ static void append_words(struct buf *out, const struct json_value *error)
 {
     static const char *const members[] = { "message", "details", "error" };
     const struct json_value *data = json_get(error, "data");
-    const char *message = text_of(json_get(error, "message"));
-    const char *detail = text_of(data);
+    const char *message = agent_json_text(json_get(error, "message"));
+    const char *detail = agent_json_text(data);
 
     for (size_t i = 0; i < ARRAY_LEN(members) && detail[0] == '\0'; i++)
-        detail = text_of(json_get(data, members[i]));
+        detail = agent_json_text(json_get(data, members[i]));
     str_append_escaped(out, message, strlen(message), 400);
     if (detail[0] == '\0' || strstr(message, detail) != NULL)
         return;
@@ -94,7 +88,7 @@ void acp_failure_read(struct opencode_failure *failure, const struct json_value 
 {
     AUTO_BUF struct buf said = BUF_INIT(WORDS_MAX);
     AUTO_BUF struct buf all = BUF_INIT(WORDS_MAX);
-    const char *name = text_of(json_path(error, "data.errorName"));
+    const char *name = agent_json_text(json_path(error, "data.errorName"));
 
     append_words(&said, error);
     if (said.len == 0)
@@ -147,7 +141,7 @@ static void read_usage(struct agent_end *end, const struct json_value *result)
 void acp_result_read(struct agent_end *end, struct opencode_failure *failure,
                      const struct json_value *result, const char *output)
 {
-    const char *reason = text_of(json_get(result, "stopReason"));
+    const char *reason = agent_json_text(json_get(result, "stopReason"));
     const struct stop *stop = NULL;
 
     for (size_t i = 0; i < ARRAY_LEN(stops) && stop == NULL; i++) {

@@ -5,6 +5,7 @@
 
 #include "agent/opencode/opencode_internal.h"
 #include "agent/opencode/opencode_locate.h"
+#include "agent/agent_environment.h"
 #include "common/id.h"
 #include "common/json_write.h"
 #include "common/log.h"
@@ -356,7 +357,7 @@ static void opencode_free(struct opencode *opencode)
 {
     opencode_prompt_forget(opencode);
     opencode_events_free(opencode->events);
-    opencode_environment_free(opencode->environment);
+    agent_environment_free(opencode->environment);
     for (size_t i = 0; i < ARRAY_LEN(opencode->outputs); i++)
         buf_finish(&opencode->outputs[i].line);
     buf_finish(&opencode->held);

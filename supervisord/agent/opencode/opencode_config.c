@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/agent_environment.h"
 #include "common/json_write.h"
 #include "common/mem.h"
 #include "common/nearest.h"
@@ -258,56 +259,24 @@ int opencode_prepare(const struct agent_options *options, const char *program,
 
 /* Environment --------------------------------------------------------------------------------- */
 
-static const char *const fixed_environment[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
-    "LANG=C.UTF-8",
-    "TERM=dumb",
-    "SHELL=/bin/bash",
-    ("XDG_CONFIG_HOME=" OPENCODE_CONFIG_HOME),
-    /* A repository's opencode.json, .opencode/ and AGENTS.md are code that would run at start-up
-       and could move the base URL. */
-    "OPENCODE_DISABLE_PROJECT_CONFIG=1",
-    "OPENCODE_DISABLE_MODELS_FETCH=1",
-    "OPENCODE_DISABLE_AUTOUPDATE=1",
-    "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
-    "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
-    "OPENCODE_DISABLE_SHARE=1",
-    "OPENCODE_DISABLE_CLAUDE_CODE=1",
-    "GIT_AUTHOR_NAME=agent",
-    "GIT_AUTHOR_EMAIL=agent@sandbox.invalid",
-    "GIT_COMMITTER_NAME=agent",
-    "GIT_COMMITTER_EMAIL=agent@sandbox.invalid",
-    "GIT_TERMINAL_PROMPT=0",
-};
-
-static size_t count_strings(const char *const *strings)
-{
-    size_t count = 0;
-
-    while (strings != NULL && strings[count] != NULL)
-        count++;
-    return count;
-}
-
 char **opencode_environment_new(const struct agent_options *options, const char *password)
 {
-    size_t extra = count_strings(options->env);
-    char **environment =
-        mem_new_zero(ARRAY_LEN(fixed_environment) + extra + 3, sizeof(*environment));
-    size_t count = 0;
+    AUTO_FREE char *server_password = mem_printf("OPENCODE_SERVER_PASSWORD=%s", password);
+    const char *const own[] = {
+        server_password,
+        "SHELL=/bin/bash",
+        ("XDG_CONFIG_HOME=" OPENCODE_CONFIG_HOME),
+        /* A repository's opencode.json, .opencode/ and AGENTS.md are code that would run at
+           start-up and could move the base URL. */
+        "OPENCODE_DISABLE_PROJECT_CONFIG=1",
+        "OPENCODE_DISABLE_MODELS_FETCH=1",
+        "OPENCODE_DISABLE_AUTOUPDATE=1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+        "OPENCODE_DISABLE_SHARE=1",
+        "OPENCODE_DISABLE_CLAUDE_CODE=1",
+        "GIT_TERMINAL_PROMPT=0",
+    };
 
-    environment[count++] = mem_printf("HOME=%s", options->home);
-    environment[count++] = mem_printf("OPENCODE_SERVER_PASSWORD=%s", password);
-    for (size_t i = 0; i < ARRAY_LEN(fixed_environment); i++)
-        environment[count++] = mem_strdup(fixed_environment[i]);
-    for (size_t i = 0; i < extra; i++)
-        environment[count++] = mem_strdup(options->env[i]);
-    return environment;
-}
-
-void opencode_environment_free(char **environment)
-{
-    for (size_t i = 0; environment[i] != NULL; i++)
-        free(environment[i]);
-    free(environment);
+    return agent_environment_new(options, own, ARRAY_LEN(own));
 }

@@ -29,6 +29,5 @@ int opencode_check_model(const struct agent_options *options, const char *model,
 int opencode_config_write(struct buf *out, const struct agent_options *options, struct error *err);
 /* The whole environment of `opencode serve`: heap strings, NULL at the end. */
 char **opencode_environment_new(const struct agent_options *options, const char *password);
-void opencode_environment_free(char **environment);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/opencode/opencode_frames.h"
-#include "agent/opencode/opencode_json.h"
+#include "agent/agent_json.h"
 #include "agent/opencode/opencode_part.h"
 #include "agent/opencode/opencode_seen.h"
 #include "common/buf.h"
@@ -15,7 +15,6 @@
 #define SESSIONS_MAX 256
 #define REQUESTS_MAX 64
 #define QUESTIONS_MAX 16
-#define TODOS_MAX 100
 #define USAGES_MAX 8192
 #define DATA_MAX (64u * 1024)
 
@@ -92,13 +91,6 @@ static void note_kind(struct opencode_events *events, enum opencode_note_kind ki
     note(events, &what);
 }
 
-static const char *text_of(const struct json_value *value)
-{
-    const char *text = json_string(value);
-
-    return text != NULL ? text : "";
-}
-
 bool opencode_id_usable(const char *id)
 {
     size_t len = id != NULL ? strlen(id) : 0;
@@ -140,15 +132,15 @@ static void add_session(struct opencode_events *events, const char *id)
 static void learn_child(struct opencode_events *events, const struct json_value *info)
 {
     if (events->session_count > 0 &&
-        find_session(events, text_of(json_get(info, "parentID"))) != NULL)
-        add_session(events, text_of(json_get(info, "id")));
+        find_session(events, agent_json_text(json_get(info, "parentID"))) != NULL)
+        add_session(events, agent_json_text(json_get(info, "id")));
 }
 
 static void on_session(struct opencode_events *events, const struct json_value *properties)
 {
     const struct json_value *info = json_get(properties, "info");
-    const struct session *session = find_session(events, text_of(json_get(info, "id")));
-    const char *title = text_of(json_get(info, "title"));
+    const struct session *session = find_session(events, agent_json_text(json_get(info, "id")));
+    const char *title = agent_json_text(json_get(info, "title"));
     char cut[sizeof(events->title)];
 
     if (session == NULL) {
@@ -167,7 +159,7 @@ static void tell_retry(struct opencode_events *events, const struct json_value *
 {
     AUTO_BUF struct buf data = { 0 };
     struct json_writer writer;
-    const char *message = text_of(json_get(status, "message"));
+    const char *message = agent_json_text(json_get(status, "message"));
     char cut[512];
     struct agent_event event = { .kind = AGENT_EVENT_RETRY, .text = cut };
 
@@ -198,7 +190,7 @@ static void on_retry(struct opencode_events *events, struct session *session,
 {
     struct opencode_note what = {
         .kind = OPENCODE_NOTE_RETRY,
-        .text = text_of(json_get(status, "message")),
+        .text = agent_json_text(json_get(status, "message")),
         .number = json_u64(json_get(status, "next"), 0),
     };
 
@@ -216,9 +208,10 @@ static void on_idle(struct opencode_events *events, struct session *session)
 
 static void on_status(struct opencode_events *events, const struct json_value *properties)
 {
-    struct session *session = find_session(events, text_of(json_get(properties, "sessionID")));
+    struct session *session =
+        find_session(events, agent_json_text(json_get(properties, "sessionID")));
     const struct json_value *status = json_get(properties, "status");
-    const char *type = text_of(json_get(status, "type"));
+    const char *type = agent_json_text(json_get(status, "type"));
 
     if (session == NULL)
         return;
@@ -308,7 +301,7 @@ static void count_usage(struct opencode_events *events, const struct json_value 
 
     if (memcmp(&usage, &sum, sizeof(usage)) == 0)
         return;
-    slot = usage_slot(events, opencode_seen_hash("", text_of(json_get(info, "id"))));
+    slot = usage_slot(events, opencode_seen_hash("", agent_json_text(json_get(info, "id"))));
     if (slot == NULL || memcmp(&slot->usage, &usage, sizeof(usage)) == 0)
         return;
     slot->usage = usage;
@@ -321,28 +314,30 @@ static void count_usage(struct opencode_events *events, const struct json_value 
 static void on_assistant(struct opencode_events *events, const struct session *session,
                          const struct json_value *info)
 {
-    const char *finish = text_of(json_get(info, "finish"));
+    const char *finish = agent_json_text(json_get(info, "finish"));
     struct opencode_note what = { .kind = OPENCODE_NOTE_FINISH, .text = finish };
     struct opencode_note answering = { .kind = OPENCODE_NOTE_ANSWERING,
-                                       .text = text_of(json_get(info, "parentID")) };
+                                       .text = agent_json_text(json_get(info, "parentID")) };
     bool ended = json_u64(json_path(info, "time.completed"), 0) > 0;
 
     tell_kind(events, AGENT_EVENT_ALIVE, "");
     if (events->prompt[0] == '\0')
         return;
     count_usage(events, info);
-    if (is_ours(events, session) && first_time(events, "answer ", text_of(json_get(info, "id"))))
+    if (is_ours(events, session) &&
+        first_time(events, "answer ", agent_json_text(json_get(info, "id"))))
         note(events, &answering);
     if (is_ours(events, session) && ended && finish[0] != '\0' &&
-        first_time(events, "finish ", text_of(json_get(info, "id"))))
+        first_time(events, "finish ", agent_json_text(json_get(info, "id"))))
         note(events, &what);
 }
 
 static void on_message(struct opencode_events *events, const struct json_value *info)
 {
-    const struct session *session = find_session(events, text_of(json_get(info, "sessionID")));
-    const char *role = text_of(json_get(info, "role"));
-    const char *id = text_of(json_get(info, "id"));
+    const struct session *session =
+        find_session(events, agent_json_text(json_get(info, "sessionID")));
+    const char *role = agent_json_text(json_get(info, "role"));
+    const char *id = agent_json_text(json_get(info, "id"));
 
     if (session == NULL)
         return;
@@ -359,13 +354,14 @@ static void on_message(struct opencode_events *events, const struct json_value *
 
 static void on_part(struct opencode_events *events, const struct json_value *part)
 {
-    const struct session *session = find_session(events, text_of(json_get(part, "sessionID")));
-    const char *id = text_of(json_get(part, "id"));
+    const struct session *session =
+        find_session(events, agent_json_text(json_get(part, "sessionID")));
+    const char *id = agent_json_text(json_get(part, "id"));
     AUTO_BUF struct buf text = { 0 };
     AUTO_BUF struct buf data = { 0 };
     struct agent_event event = { .kind = AGENT_EVENT_ALIVE, .text = "" };
 
-    if (session == NULL || was_seen(events, "user ", text_of(json_get(part, "messageID"))))
+    if (session == NULL || was_seen(events, "user ", agent_json_text(json_get(part, "messageID"))))
         return;
     buf_init(&text, OPENCODE_PART_TEXT_MAX);
     buf_init(&data, OPENCODE_PART_DATA_MAX);
@@ -384,7 +380,7 @@ static void on_part(struct opencode_events *events, const struct json_value *par
 
 static void on_delta(struct opencode_events *events, const struct json_value *properties)
 {
-    if (find_session(events, text_of(json_get(properties, "sessionID"))) != NULL)
+    if (find_session(events, agent_json_text(json_get(properties, "sessionID"))) != NULL)
         tell_kind(events, AGENT_EVENT_ALIVE, "");
 }
 
@@ -394,45 +390,26 @@ static void write_todo(struct json_writer *writer, const struct json_value *todo
 {
     char content[400];
 
-    str_copy(content, sizeof(content), text_of(json_get(todo, "content")));
+    str_copy(content, sizeof(content), agent_json_text(json_get(todo, "content")));
     json_write_object(writer);
     json_member_string(writer, "content", content);
-    json_member_string(writer, "status", text_of(json_get(todo, "status")));
-    json_member_string(writer, "priority", text_of(json_get(todo, "priority")));
+    json_member_string(writer, "status", agent_json_text(json_get(todo, "status")));
+    json_member_string(writer, "priority", agent_json_text(json_get(todo, "priority")));
     json_write_object_end(writer);
 }
 
 static void on_todo(struct opencode_events *events, const struct json_value *properties)
 {
     const struct session *session =
-        find_session(events, text_of(json_get(properties, "sessionID")));
-    const struct json_value *todos = json_get(properties, "todos");
-    AUTO_BUF struct buf data = { 0 };
-    struct json_writer writer;
-    char text[64];
-    struct agent_event event = { .kind = AGENT_EVENT_TODO, .text = text };
-    size_t count = 0;
-    size_t done = 0;
+        find_session(events, agent_json_text(json_get(properties, "sessionID")));
+    AUTO_BUF struct buf data = BUF_INIT(DATA_MAX);
+    char text[AGENT_TODOS_TEXT];
 
     if (session == NULL || !is_ours(events, session))
         return;
-    buf_init(&data, DATA_MAX);
-    json_write_init(&writer, &data);
-    json_write_object(&writer);
-    json_write_name(&writer, "todos");
-    json_write_array(&writer);
-    for (const struct json_value *todo = json_first(todos); todo != NULL && count < TODOS_MAX;
-         todo = json_next(todo), count++) {
-        done += str_equal(json_string(json_get(todo, "status")), "completed");
-        write_todo(&writer, todo);
-    }
-    json_write_array_end(&writer);
-    json_write_object_end(&writer);
-    if (data.failed)
-        return;
-    (void)snprintf(text, sizeof(text), "%zu of %zu done", done, count);
-    event.data = buf_text(&data);
-    tell(events, &event);
+    if (agent_todos_write(json_get(properties, "todos"), write_todo, &data, text))
+        tell(events, &(struct agent_event){
+                         .kind = AGENT_EVENT_TODO, .text = text, .data = buf_text(&data) });
 }
 
 /* Requests ------------------------------------------------------------------------------------ */
@@ -450,11 +427,11 @@ static struct request *find_request(struct opencode_events *events, const char *
 static bool add_request(struct opencode_events *events, const struct json_value *request,
                         bool is_question)
 {
-    const char *id = text_of(json_get(request, "id"));
+    const char *id = agent_json_text(json_get(request, "id"));
     struct request *slot;
     size_t questions = json_count(json_get(request, "questions"));
 
-    if (find_session(events, text_of(json_get(request, "sessionID"))) == NULL ||
+    if (find_session(events, agent_json_text(json_get(request, "sessionID"))) == NULL ||
         !opencode_id_usable(id))
         return false;
     if (events->request_count == REQUESTS_MAX || (is_question && questions == 0))
@@ -518,7 +495,8 @@ static void on_question_asked(struct opencode_events *events, const struct json_
 
 static void on_answered(struct opencode_events *events, const struct json_value *properties)
 {
-    struct request *request = find_request(events, text_of(json_get(properties, "requestID")));
+    struct request *request =
+        find_request(events, agent_json_text(json_get(properties, "requestID")));
 
     if (request != NULL)
         remove_request(events, request);
@@ -563,7 +541,7 @@ static void on_type(struct opencode_events *events, const struct json_value *roo
     /* The stream of all directories wraps each event. */
     if (json_get(root, "payload") != NULL)
         root = json_get(root, "payload");
-    type = text_of(json_get(root, "type"));
+    type = agent_json_text(json_get(root, "type"));
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         if (str_equal(types[i].type, type)) {
             types[i].handle(events, json_get(root, "properties"));
@@ -578,7 +556,7 @@ static bool on_frame(void *data, char *text, size_t len)
     AUTO_JSON struct json_doc *doc = NULL;
     struct error ignored = ERROR_INIT;
 
-    if (text == NULL || opencode_json_parse(&doc, text, len, OPENCODE_FRAME_MAX, &ignored) < 0)
+    if (text == NULL || agent_json_parse(&doc, text, len, OPENCODE_FRAME_MAX, &ignored) < 0)
         note_kind(events, OPENCODE_NOTE_LOST);
     else
         on_type(events, json_root(doc));
@@ -631,12 +609,13 @@ void opencode_events_read_messages(struct opencode_events *events,
     for (const struct json_value *message = json_first(messages);
          message != NULL && !events->stopped; message = json_next(message)) {
         const struct json_value *info = json_get(message, "info");
-        const struct session *session = find_session(events, text_of(json_get(info, "sessionID")));
+        const struct session *session =
+            find_session(events, agent_json_text(json_get(info, "sessionID")));
 
         if (session == NULL)
             continue;
-        if (str_equal(text_of(json_get(info, "id")), events->prompt) ||
-            str_equal(text_of(json_get(info, "parentID")), events->prompt))
+        if (str_equal(agent_json_text(json_get(info, "id")), events->prompt) ||
+            str_equal(agent_json_text(json_get(info, "parentID")), events->prompt))
             behind = true;
         if (events->prompt[0] == '\0' ||
             !(is_ours(events, session) && listed ? behind : is_since(events, info)))
@@ -690,7 +669,8 @@ bool opencode_events_child_busy(const struct opencode_events *events,
                                 const struct json_value *statuses)
 {
     for (size_t i = 1; i < events->session_count; i++) {
-        const char *type = text_of(json_get(json_get(statuses, events->sessions[i].id), "type"));
+        const char *type =
+            agent_json_text(json_get(json_get(statuses, events->sessions[i].id), "type"));
 
         if (type[0] != '\0' && !str_equal(type, "idle"))
             return true;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/opencode/opencode_json.h"
+#include "agent/agent_json.h"
 #include "agent/opencode/opencode_reply.h"
 #include "common/buf.h"
 #include "common/fd.h"
@@ -105,7 +105,7 @@ static void respond(struct opencode_exchange *exchange)
     if (body->len > 0 && !exchange->reply.is_json)
         error_set(&err, ERR_UNAVAILABLE, 0, "%s answered status %d without JSON", exchange->path,
                   response.status);
-    else if (body->len > 0 && opencode_json_parse(&doc, body->data, body->len, BODY_MAX, &err) < 0)
+    else if (body->len > 0 && agent_json_parse(&doc, body->data, body->len, BODY_MAX, &err) < 0)
         error_wrap(&err, "%s", exchange->path);
     if (err.code != ERR_NONE) {
         response.err = &err;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/agent_json.h"
 #include "common/json_write.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -9,28 +10,6 @@
 #define OUTPUT_MAX 4096 /* bytes of a tool's output */
 #define TITLE_MAX 300
 #define OPTIONS_MAX 32
-
-static const char *text_of(const struct json_value *value)
-{
-    const char *text = json_string(value);
-
-    return text != NULL ? text : "";
-}
-
-static void append_cut(struct buf *to, const char *text, size_t max)
-{
-    size_t len = strlen(text);
-
-    buf_append(to, text, len <= max ? len : str_utf8_cut(text, max));
-}
-
-static void member_cut(struct json_writer *writer, const char *name, const char *text, size_t max)
-{
-    size_t len = strlen(text);
-
-    json_write_name(writer, name);
-    json_write_bytes(writer, text, len <= max ? len : str_utf8_cut(text, max));
-}
 
 /* Tools --------------------------------------------------------------------------------------- */
 
@@ -41,10 +20,10 @@ static const char *const telling_inputs[] = { "command", "filePath",    "pattern
 static const char *tool_title(const struct json_value *part)
 {
     const struct json_value *state = json_get(part, "state");
-    const char *title = text_of(json_get(state, "title"));
+    const char *title = agent_json_text(json_get(state, "title"));
 
     for (size_t i = 0; i < ARRAY_LEN(telling_inputs) && title[0] == '\0'; i++)
-        title = text_of(json_get(json_get(state, "input"), telling_inputs[i]));
+        title = agent_json_text(json_get(json_get(state, "input"), telling_inputs[i]));
     return title;
 }
 
@@ -53,7 +32,7 @@ static void write_tool_text(struct buf *text, const char *tool, const char *titl
 {
     size_t line = strcspn(title, "\r\n");
 
-    append_cut(text, tool, 64);
+    agent_append_cut(text, tool, 64);
     if (line == 0)
         return;
     buf_append(text, ": ", 2);
@@ -67,21 +46,21 @@ static void write_tool_data(struct json_writer *writer, const struct json_value 
 {
     const struct json_value *state = json_get(part, "state");
     const struct json_value *exit_code = json_path(state, "metadata.exit");
-    const char *output = text_of(json_get(state, "output"));
+    const char *output = agent_json_text(json_get(state, "output"));
     uint64_t begin = json_u64(json_path(state, "time.start"), 0);
     uint64_t end = json_u64(json_path(state, "time.end"), 0);
 
-    member_cut(writer, "tool", text_of(json_get(part, "tool")), 64);
-    member_cut(writer, "title", title, 4 * TITLE_MAX);
-    json_member_string(writer, "status", text_of(json_get(state, "status")));
+    agent_member_cut(writer, "tool", agent_json_text(json_get(part, "tool")), 64);
+    agent_member_cut(writer, "title", title, 4 * TITLE_MAX);
+    json_member_string(writer, "status", agent_json_text(json_get(state, "status")));
     if (json_kind(exit_code) == JSON_KIND_NUMBER)
         json_member_double(writer, "exit", json_number(exit_code, 0));
-    member_cut(writer, "output", output, OUTPUT_MAX);
+    agent_member_cut(writer, "output", output, OUTPUT_MAX);
     json_member_bool(writer, "truncated",
                      strlen(output) > OUTPUT_MAX ||
                          json_bool(json_path(state, "metadata.truncated"), false));
     if (json_kind(json_get(state, "error")) == JSON_KIND_STRING)
-        member_cut(writer, "error", text_of(json_get(state, "error")), OUTPUT_MAX);
+        agent_member_cut(writer, "error", agent_json_text(json_get(state, "error")), OUTPUT_MAX);
     if (begin > 0 && end >= begin)
         json_member_u64(writer, "durationMs", end - begin);
 }
@@ -89,14 +68,14 @@ static void write_tool_data(struct json_writer *writer, const struct json_value 
 static enum agent_event_kind read_tool(const struct json_value *part, bool child, struct buf *text,
                                        struct buf *data)
 {
-    const char *status = text_of(json_path(part, "state.status"));
+    const char *status = agent_json_text(json_path(part, "state.status"));
     const char *title = tool_title(part);
     struct json_writer writer;
     bool ended = str_equal(status, "completed") || str_equal(status, "error");
 
     if (!ended && !str_equal(status, "running"))
         return AGENT_EVENT_ALIVE;
-    write_tool_text(text, text_of(json_get(part, "tool")), title);
+    write_tool_text(text, agent_json_text(json_get(part, "tool")), title);
     if (!ended)
         return AGENT_EVENT_TOOL_START;
     json_write_init(&writer, data);
@@ -114,12 +93,12 @@ static enum agent_event_kind read_tool(const struct json_value *part, bool child
 static enum agent_event_kind read_text(const struct json_value *part, enum agent_event_kind kind,
                                        bool child, struct buf *text, struct buf *data)
 {
-    const char *words = text_of(json_get(part, "text"));
+    const char *words = agent_json_text(json_get(part, "text"));
 
     if (json_u64(json_path(part, "time.end"), 0) == 0 || str_blank(words) ||
         json_bool(json_get(part, "synthetic"), false))
         return AGENT_EVENT_ALIVE;
-    append_cut(text, words, OPENCODE_PART_TEXT_MAX);
+    agent_append_cut(text, words, OPENCODE_PART_TEXT_MAX);
     if (child)
         buf_append_str(data, "{\"subagent\":true}");
     return kind;
@@ -128,7 +107,7 @@ static enum agent_event_kind read_text(const struct json_value *part, enum agent
 enum agent_event_kind opencode_part_read(const struct json_value *part, bool child,
                                          struct buf *text, struct buf *data)
 {
-    const char *type = text_of(json_get(part, "type"));
+    const char *type = agent_json_text(json_get(part, "type"));
 
     if (str_equal(type, "text"))
         return read_text(part, AGENT_EVENT_TEXT, child, text, data);
@@ -144,15 +123,16 @@ enum agent_event_kind opencode_part_read(const struct json_value *part, bool chi
 void opencode_permission_read(const struct json_value *request, struct buf *text, struct buf *data)
 {
     static const char *const answers[] = { "once", "always", "reject" };
-    const char *permission = text_of(json_get(request, "permission"));
-    const char *command = text_of(json_path(request, "metadata.command"));
+    const char *permission = agent_json_text(json_get(request, "permission"));
+    const char *command = agent_json_text(json_path(request, "metadata.command"));
     const struct json_value *patterns = json_get(request, "patterns");
     struct json_writer writer;
     size_t count = 0;
 
-    append_cut(text, permission, 64);
+    agent_append_cut(text, permission, 64);
     buf_append(text, ": ", 2);
-    append_cut(text, command[0] != '\0' ? command : text_of(json_first(patterns)), 4 * TITLE_MAX);
+    agent_append_cut(text, command[0] != '\0' ? command : agent_json_text(json_first(patterns)),
+                     4 * TITLE_MAX);
     json_write_init(&writer, data);
     json_write_object(&writer);
     json_write_name(&writer, "options");
@@ -160,12 +140,13 @@ void opencode_permission_read(const struct json_value *request, struct buf *text
     for (size_t i = 0; i < ARRAY_LEN(answers); i++)
         json_write_string(&writer, answers[i]);
     json_write_array_end(&writer);
-    member_cut(&writer, "permission", permission, 64);
+    agent_member_cut(&writer, "permission", permission, 64);
     json_write_name(&writer, "patterns");
     json_write_array(&writer);
     for (const struct json_value *pattern = json_first(patterns);
          pattern != NULL && count < OPTIONS_MAX; pattern = json_next(pattern), count++)
-        json_write_bytes(&writer, text_of(pattern), strnlen(text_of(pattern), TITLE_MAX));
+        json_write_bytes(&writer, agent_json_text(pattern),
+                         strnlen(agent_json_text(pattern), TITLE_MAX));
     json_write_array_end(&writer);
     json_write_object_end(&writer);
 }
@@ -178,8 +159,8 @@ static void write_options(struct json_writer *writer, const struct json_value *q
     json_write_array(writer);
     for (const struct json_value *option = json_first(json_get(question, "options"));
          option != NULL && count < OPTIONS_MAX; option = json_next(option), count++)
-        json_write_bytes(writer, text_of(json_get(option, "label")),
-                         strnlen(text_of(json_get(option, "label")), TITLE_MAX));
+        json_write_bytes(writer, agent_json_text(json_get(option, "label")),
+                         strnlen(agent_json_text(json_get(option, "label")), TITLE_MAX));
     json_write_array_end(writer);
 }
 
@@ -196,13 +177,13 @@ void opencode_question_read(const struct json_value *request, struct buf *text, 
     json_write_array(&writer);
     for (const struct json_value *question = json_first(questions); question != NULL && count < 16;
          question = json_next(question), count++) {
-        const char *words = text_of(json_get(question, "question"));
+        const char *words = agent_json_text(json_get(question, "question"));
 
         if (count > 0)
             buf_append(text, "\n", 1);
-        append_cut(text, words, 2000);
+        agent_append_cut(text, words, 2000);
         json_write_object(&writer);
-        member_cut(&writer, "question", words, 2000);
+        agent_member_cut(&writer, "question", words, 2000);
         json_member_bool(&writer, "multiple", json_bool(json_get(question, "multiple"), false));
         write_options(&writer, question);
         json_write_object_end(&writer);

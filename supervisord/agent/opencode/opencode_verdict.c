@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/opencode/opencode_json.h"
+#include "agent/agent_json.h"
 #include "common/failure.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -86,7 +86,7 @@ static void copy_words(char *to, size_t size, const char *message)
     const char *inner = NULL;
 
     if (message[0] == '{' &&
-        opencode_json_parse(&doc, copy, strlen(copy), strlen(copy), &ignored) == 0) {
+        agent_json_parse(&doc, copy, strlen(copy), strlen(copy), &ignored) == 0) {
         inner = json_string(json_path(json_root(doc), "error.message"));
         if (inner == NULL)
             inner = json_string(json_get(json_root(doc), "message"));

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "agent/agent_environment.h"
 #include "common/buf.h"
 #include "common/fd.h"
 #include "common/mem.h"
@@ -64,33 +65,6 @@ struct shell {
 static struct shell *shell_of(struct agent *agent)
 {
     return (struct shell *)agent;
-}
-
-static const char *const fixed_environment[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
-    "LANG=C.UTF-8",
-    "TERM=dumb",
-    "GIT_AUTHOR_NAME=agent",
-    "GIT_AUTHOR_EMAIL=agent@sandbox.invalid",
-    "GIT_COMMITTER_NAME=agent",
-    "GIT_COMMITTER_EMAIL=agent@sandbox.invalid",
-};
-
-static char **environment_new(const struct agent_options *options)
-{
-    size_t extra = 0;
-    size_t count = 0;
-    char **environment;
-
-    while (options->env != NULL && options->env[extra] != NULL)
-        extra++;
-    environment = mem_new_zero(ARRAY_LEN(fixed_environment) + extra + 2, sizeof(*environment));
-    environment[count++] = mem_printf("HOME=%s", options->home);
-    for (size_t i = 0; i < ARRAY_LEN(fixed_environment); i++)
-        environment[count++] = mem_strdup(fixed_environment[i]);
-    for (size_t i = 0; i < extra; i++)
-        environment[count++] = mem_strdup(options->env[i]);
-    return environment;
 }
 
 /* End of a command ---------------------------------------------------------------------------- */
@@ -390,9 +364,7 @@ static void closed_one(void *data)
 
     if (--shell->pending_closes > 0)
         return;
-    for (size_t i = 0; shell->environment[i] != NULL; i++)
-        free(shell->environment[i]);
-    free(shell->environment);
+    agent_environment_free(shell->environment);
     free(shell->directory);
     buf_finish(&shell->tail);
     free(shell);
@@ -419,7 +391,7 @@ static struct shell *shell_new(uv_loop_t *loop, const struct agent_host *host,
     shell->host = *host;
     shell->callbacks = *callbacks;
     shell->directory = mem_strdup(options->directory);
-    shell->environment = environment_new(options);
+    shell->environment = agent_environment_new(options, NULL, 0);
     buf_init(&shell->tail, OUTPUT_MAX);
     handles_init(&shell->handles, closed_one, shell);
     uv_timer_init(loop, &shell->timer);

@@ -1,3 +1,4 @@
+#include "agent/agent_environment.h"
 #include "agent/opencode/opencode_config.h"
 
 #include <string.h>
@@ -138,7 +139,7 @@ TEST(the_environment_is_whole_and_takes_more)
     environment = opencode_environment_new(&options, "secret");
     for (size_t i = 0; environment[i] != NULL; i++)
         buf_printf(&all, "%s\n", environment[i]);
-    opencode_environment_free(environment);
+    agent_environment_free(environment);
     CHECK_HAS(buf_text(&all), "HOME=/home/agent\n");
     CHECK_HAS(buf_text(&all), "OPENCODE_SERVER_PASSWORD=secret\n");
     CHECK_HAS(buf_text(&all), "XDG_CONFIG_HOME=/run/agent-config\n");

@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "agent/opencode/opencode_json.h"
+#include "agent/agent_json.h"
 #include "agent/opencode/opencode_verdict.h"
 #include "common/buf.h"
 #include "common/fd.h"
@@ -109,7 +109,7 @@ static void write_verdict(const char *name, const char *prompt, struct buf *out)
 
     if (!load(name, ".json", &text, &len))
         return;
-    CHECK_EQ(opencode_json_parse(&doc, text, len, len, &err), 0);
+    CHECK_EQ(agent_json_parse(&doc, text, len, len, &err), 0);
     opencode_verdict_init(&verdict);
     opencode_verdict_read(&verdict, json_root(doc), prompt);
     buf_printf(out, "= %s", kinds[verdict.kind]);
@@ -241,7 +241,7 @@ TEST(text_with_nul_and_half_surrogates_is_mended)
     AUTO_JSON struct json_doc *doc = NULL;
     struct error err = ERROR_INIT;
 
-    CHECK_EQ(opencode_json_parse(&doc, text, strlen(text), 1000, &err), 0);
+    CHECK_EQ(agent_json_parse(&doc, text, strlen(text), 1000, &err), 0);
     CHECK_STR(json_string(json_get(json_root(doc), "a")),
               "\xef\xbf\xbd\xef\xbf\xbd\\u0000\xf0\x9f\x98\x80\xef\xbf\xbd");
 }
