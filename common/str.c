@@ -211,6 +211,13 @@ bool str_parse_u64(const char *text, uint64_t max, uint64_t *out)
     return true;
 }
 
+uint64_t str_hash(uint64_t hash, const char *text)
+{
+    while (*text != '\0')
+        hash = (hash ^ (unsigned char)*text++) * STR_HASH_PRIME;
+    return hash;
+}
+
 void str_hex(char *to, const void *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";

@@ -39,6 +39,12 @@ void str_append_escaped(struct buf *buf, const char *data, size_t len, size_t ma
  * overflow past MAX. */
 bool str_parse_u64(const char *text, uint64_t max, uint64_t *out);
 
+/* FNV-1a, 64 bits: to find equals by, and no secret. Goes on from HASH, which is STR_HASH_START for
+ * the first piece. The value is the same for ever: some are kept on disk. */
+#define STR_HASH_START UINT64_C(0xcbf29ce484222325)
+#define STR_HASH_PRIME UINT64_C(0x100000001b3)
+uint64_t str_hash(uint64_t hash, const char *text);
+
 /* Lower-case hex. TO has room for 2 * len + 1. */
 void str_hex(char *to, const void *data, size_t len);
 

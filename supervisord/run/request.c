@@ -32,13 +32,11 @@ static void hash_request(const struct run_request *request, uint8_t to[32])
                                   request->agent };
 
     for (unsigned lane = 0; lane < 4; lane++) {
-        uint64_t sum =
-            0xcbf29ce484222325u ^ (lane * 0x9e3779b97f4a7c15u) ^ request->timeout_minutes;
+        uint64_t sum = STR_HASH_START ^ (lane * 0x9e3779b97f4a7c15u) ^ request->timeout_minutes;
 
         for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-            for (const char *p = parts[i]; *p != '\0'; p++)
-                sum = (sum ^ (uint8_t)*p) * 0x100000001b3u;
-            sum = (sum ^ 0x1ffu) * 0x100000001b3u;
+            sum = str_hash(sum, parts[i]);
+            sum = (sum ^ 0x1ffu) * STR_HASH_PRIME;
         }
         memcpy(to + 8 * lane, &sum, 8);
     }

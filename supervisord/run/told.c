@@ -24,14 +24,9 @@ struct told {
     size_t message_cap;
 };
 
-/* FNV-1a. */
 static uint64_t hash_key(const char *key)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (; *key != '\0'; key++)
-        hash = (hash ^ (unsigned char)*key) * UINT64_C(1099511628211);
-    return hash;
+    return str_hash(STR_HASH_START, key);
 }
 
 static void add_key(struct told *told, const char *key)

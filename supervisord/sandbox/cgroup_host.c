@@ -179,15 +179,6 @@ static void find_places(struct cgroup_places *places, const char *root)
     }
 }
 
-static uint64_t hash(const char *text)
-{
-    uint64_t value = UINT64_C(14695981039346656037); /* FNV-1a: a name, nothing secret */
-
-    while (*text)
-        value = (value ^ (unsigned char)*text++) * UINT64_C(1099511628211);
-    return value;
-}
-
 struct cgroup_host *cgroup_host_find(const char *root, const char *runtime_dir)
 {
     struct cgroup_host *host = NEW(struct cgroup_host);
@@ -195,7 +186,7 @@ struct cgroup_host *cgroup_host_find(const char *root, const char *runtime_dir)
     unsigned found;
 
     find_places(&places, root);
-    host->name = mem_printf("%016" PRIx64, hash(runtime_dir));
+    host->name = mem_printf("%016" PRIx64, str_hash(STR_HASH_START, runtime_dir));
     found = find_unified(host, &places.trees[CGROUP_TREE_UNIFIED]);
     for (unsigned tree = 0; tree < CGROUP_CONTROLLERS; tree++) {
         const struct cgroup_place *place = &places.trees[tree];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/str.h"
 
 #define SEEN_MAX 65536u
 
@@ -11,15 +12,11 @@ void opencode_seen_finish(struct opencode_seen *seen)
     free(seen->slots);
 }
 
-/* FNV-1a, over a prefix that says what was seen and the id. */
+/* Over a prefix that says what was seen and the id. */
 uint64_t opencode_seen_hash(const char *what, const char *id)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = str_hash(str_hash(STR_HASH_START, what), id);
 
-    for (const char *c = what; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    for (const char *c = id; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
     return hash != 0 ? hash : 1;
 }
 

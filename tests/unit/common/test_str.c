@@ -210,3 +210,11 @@ TEST(hex_is_lower_case)
     str_hex(to, "", 0);
     CHECK_STR(to, "");
 }
+
+TEST(a_hash_is_the_published_one_and_goes_on_from_piece_to_piece)
+{
+    CHECK(str_hash(STR_HASH_START, "") == UINT64_C(0xcbf29ce484222325));
+    CHECK(str_hash(STR_HASH_START, "a") == UINT64_C(0xaf63dc4c8601ec8c));
+    CHECK(str_hash(STR_HASH_START, "foobar") == UINT64_C(0x85944171f73967e8));
+    CHECK(str_hash(str_hash(STR_HASH_START, "foo"), "bar") == UINT64_C(0x85944171f73967e8));
+}
