@@ -12,13 +12,18 @@
 
 enum { LIST_MAX = 1000 };
 
-/* Checks of texts ----------------------------------------------------------------------------- */
-
-static void replace(char **value, char *with)
+bool config_only(const char *text, size_t len, const char *bytes)
 {
-    free(*value);
-    *value = with;
+    return len > 0 && strspn(text, bytes) >= len;
 }
+
+void config_replace(char **field, char *with)
+{
+    free(*field);
+    *field = with;
+}
+
+/* Checks of texts ----------------------------------------------------------------------------- */
 
 static bool has_control(const char *text)
 {
@@ -45,7 +50,7 @@ static int check_agent(char **value, const struct paths *paths)
 static int check_path(char **value, const struct paths *paths)
 {
     if (str_equal(*value, "~") || str_starts(*value, "~/"))
-        replace(value, mem_printf("%s%s", paths->home, *value + 1));
+        config_replace(value, mem_printf("%s%s", paths->home, *value + 1));
     if ((*value)[0] != '/' || has_control(*value))
         return -1;
     if (strstr(*value, "/../") != NULL || str_ends(*value, "/.."))
@@ -104,7 +109,7 @@ static int check_folder(char **value, const struct paths *paths)
 
     if (check_path(&host, paths) < 0 || inside[0] == '~' || check_path(&inside, paths) < 0)
         return -1;
-    replace(value, mem_printf("%s:%s", host, inside));
+    config_replace(value, mem_printf("%s:%s", host, inside));
     return 0;
 }
 
@@ -121,7 +126,7 @@ static int check_cache(char **value, const struct paths *paths)
         if (path != NULL && check_path(&path, paths) < 0)
             return -1;
         if (path != NULL)
-            replace(value, mem_printf("%s=%s", names[i], path));
+            config_replace(value, mem_printf("%s=%s", names[i], path));
         return 0;
     }
     return -1;
@@ -273,8 +278,8 @@ static int check_egress(char **value, const struct paths *paths)
     if ((host[len] != '\0' && !str_equal(host + len, " private")) || !valid_reach(reach) ||
         !valid_rule_path(path))
         return -1;
-    replace(value, mem_printf("%.*s%s%s%s", methods ? (int)(host - *value) : 0, *value, reach, path,
-                              host + len));
+    config_replace(value, mem_printf("%.*s%s%s%s", methods ? (int)(host - *value) : 0, *value,
+                                     reach, path, host + len));
     return 0;
 }
 
@@ -517,7 +522,7 @@ static int set_text(struct config *config, const struct setting *setting, const 
 
     if (value == NULL)
         return -1;
-    replace(value_of(config, setting), value);
+    config_replace(value_of(config, setting), value);
     return 0;
 }
 
@@ -708,7 +713,7 @@ void config_free(struct config *config)
         const struct setting *setting = &config_settings[i];
 
         if (setting->kind == SETTING_STRING)
-            replace(value_of(config, setting), NULL);
+            config_replace(value_of(config, setting), NULL);
         else if (setting->kind == SETTING_LIST)
             set_list(config, setting, NULL, 0);
     }

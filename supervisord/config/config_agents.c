@@ -17,10 +17,6 @@ enum {
     FILE_TEXT_MAX = 64 << 10
 };
 
-#define LOWER "abcdefghijklmnopqrstuvwxyz"
-#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define DIGITS "0123456789"
-
 /* The built-in ones --------------------------------------------------------------------------- */
 
 struct builtin {
@@ -116,12 +112,6 @@ static const struct builtin builtins[] = {
 
 /* Memory --------------------------------------------------------------------------------------- */
 
-static void replace(char **field, char *with)
-{
-    free(*field);
-    *field = with;
-}
-
 static void finish_files(struct config_agent *agent)
 {
     for (size_t i = 0; i < agent->file_count; i++) {
@@ -193,10 +183,10 @@ void config_agents_init(struct config *config)
         const struct builtin *from = &builtins[i];
         struct config_agent *agent = agent_add(config, from->name);
 
-        replace(&agent->program, mem_strdup(from->program));
-        replace(&agent->model, mem_strdup(from->model != NULL ? from->model : ""));
-        replace(&agent->before, mem_strdup(from->before != NULL ? from->before : ""));
-        replace(&agent->install, mem_strdup(from->install));
+        config_replace(&agent->program, mem_strdup(from->program));
+        config_replace(&agent->model, mem_strdup(from->model != NULL ? from->model : ""));
+        config_replace(&agent->before, mem_strdup(from->before != NULL ? from->before : ""));
+        config_replace(&agent->install, mem_strdup(from->install));
         copy_list(&agent->packages, &agent->package_count, from->packages,
                   ARRAY_LEN(from->packages));
         copy_list(&agent->arguments, &agent->argument_count, from->arguments,
@@ -216,11 +206,6 @@ void config_agents_init(struct config *config)
 }
 
 /* Rules of single values ----------------------------------------------------------------------- */
-
-static bool only(const char *text, size_t len, const char *bytes)
-{
-    return len > 0 && strspn(text, bytes) >= len;
-}
 
 static bool valid_text(const char *text)
 {
@@ -242,19 +227,21 @@ static bool valid_variable(const char *text)
 {
     const char *equals = strchr(text, '=');
 
-    return equals != NULL && only(text, (size_t)(equals - text), UPPER LOWER DIGITS "_") &&
+    return equals != NULL &&
+           config_only(text, (size_t)(equals - text),
+                       CONFIG_UPPER CONFIG_LOWER CONFIG_DIGITS "_") &&
            (text[0] < '0' || text[0] > '9') && valid_text(text);
 }
 
 static bool valid_package(const char *text)
 {
-    return only(text, strlen(text), LOWER UPPER DIGITS "@/-._~") && strstr(text, "..") == NULL &&
-           text[0] != '/';
+    return config_only(text, strlen(text), CONFIG_LOWER CONFIG_UPPER CONFIG_DIGITS "@/-._~") &&
+           strstr(text, "..") == NULL && text[0] != '/';
 }
 
 static bool valid_service(const char *text)
 {
-    return only(text, strlen(text), LOWER DIGITS "-_");
+    return config_only(text, strlen(text), CONFIG_LOWER CONFIG_DIGITS "-_");
 }
 
 /* In the agent's home, or in a folder of its own below /etc or /run/agent-config: those are made
@@ -338,7 +325,7 @@ static int read_text(struct config_agent *agent, const struct member *member,
 
     if (text == NULL || strlen(text) > TEXT_MAX || !member->valid(text))
         return wrong(place, value, member->name, member->must, err);
-    replace(field, mem_strdup(text));
+    config_replace(field, mem_strdup(text));
     return 0;
 }
 
@@ -460,7 +447,8 @@ int config_agents_read(struct config *config, const struct json_value *entry, co
 
     str_append_escaped(&shown, name, strlen(name), 64);
     struct place place = { file, buf_text(&shown) };
-    if (strlen(name) > 64 || !only(name, strlen(name), LOWER DIGITS "-") || name[0] == '-')
+    if (strlen(name) > 64 || !config_only(name, strlen(name), CONFIG_LOWER CONFIG_DIGITS "-") ||
+        name[0] == '-')
         return wrong(&place, entry, "", "named with lower-case letters, digits and dashes", err);
     if (json_kind(entry) != JSON_KIND_OBJECT)
         return wrong(&place, entry, "", "an object { … }", err);

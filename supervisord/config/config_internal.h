@@ -35,6 +35,15 @@ int config_set_text(struct config *config, const struct setting *setting, const 
 void config_set_origin(struct config *config, const struct setting *setting,
                        enum config_origin origin);
 
+/* What values are made of. */
+#define CONFIG_LOWER "abcdefghijklmnopqrstuvwxyz"
+#define CONFIG_UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define CONFIG_DIGITS "0123456789"
+/* Are the first LEN bytes some, and all of them among BYTES? */
+bool config_only(const char *text, size_t len, const char *bytes);
+/* Frees what was there; WITH is taken. */
+void config_replace(char **field, char *with);
+
 /* config_file.c: merges the file. */
 int config_file_read(struct config *config, const struct paths *paths, struct error *err);
 /* Puts "file:line: " before the text; LINE 0 leaves it out. */

@@ -10,10 +10,7 @@
 enum { SERVICES_MAX = 256, ALLOW_MAX = 256, MODELS_MAX = 256, REFS_MAX = 64, TEXT_MAX = 2048 };
 
 static const char lower_letters[] = "abcdefghijklmnopqrstuvwxyz";
-#define DIGITS "0123456789"
-#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define LOWER "abcdefghijklmnopqrstuvwxyz"
-#define PATH_BYTES UPPER LOWER DIGITS "-._~!$&'()*+,;=:@%/"
+#define PATH_BYTES CONFIG_UPPER CONFIG_LOWER CONFIG_DIGITS "-._~!$&'()*+,;=:@%/"
 
 /* The built-in ones. A file's entry of the same name replaces single fields. Those without a target
  * are there once the file gives them one. */
@@ -62,12 +59,6 @@ static const char *const reserved_headers[] = {
     "content-encoding",
     NULL,
 };
-
-static void replace(char **field, char *with)
-{
-    free(*field);
-    *field = with;
-}
 
 static void service_finish(struct config_service *service)
 {
@@ -121,11 +112,6 @@ void config_services_finish(struct config *config)
 
 /* Rules of single values: each sets err->text without the value's name. ----------------------- */
 
-static bool only(const char *text, size_t len, const char *bytes)
-{
-    return len > 0 && strspn(text, bytes) >= len;
-}
-
 /* No empty, "." or ".." segment, so that what is compared is what is sent. */
 static bool valid_path(const char *path)
 {
@@ -165,8 +151,9 @@ static bool valid_host(const char *host)
         char *inside = mem_strndup(host + 1, len - 2);
         return inet_pton(AF_INET6, inside, address) == 1;
     }
-    return len <= 253 && only(host, len, LOWER DIGITS ".-") && host[0] != '.' && host[0] != '-' &&
-           host[len - 1] != '.' && host[len - 1] != '-' && strstr(host, "..") == NULL;
+    return len <= 253 && config_only(host, len, CONFIG_LOWER CONFIG_DIGITS ".-") &&
+           host[0] != '.' && host[0] != '-' && host[len - 1] != '.' && host[len - 1] != '-' &&
+           strstr(host, "..") == NULL;
 }
 
 static bool valid_port(const char *port)
@@ -226,7 +213,7 @@ static int check_target(char **target, bool plain_http, struct error *err)
             err, ERR_INVALID, 0,
             "must be https, since the credential would cross the network in the clear; "
             "\"plainHttp\": true allows it");
-    replace(target, mem_printf("%s://%s%s", scheme, authority, path));
+    config_replace(target, mem_printf("%s://%s%s", scheme, authority, path));
     return 0;
 }
 
@@ -234,7 +221,8 @@ static int check_target(char **target, bool plain_http, struct error *err)
 static int check_header(char **header, struct error *err)
 {
     lower(*header);
-    if (strlen(*header) > 128 || !only(*header, strlen(*header), LOWER DIGITS "!#$%&'*+-.^_`|~"))
+    if (strlen(*header) > 128 ||
+        !config_only(*header, strlen(*header), CONFIG_LOWER CONFIG_DIGITS "!#$%&'*+-.^_`|~"))
         return error_set(err, ERR_INVALID, 0, "must be the name of an HTTP header");
     for (size_t i = 0; reserved_headers[i] != NULL; i++) {
         if (str_equal(*header, reserved_headers[i]))
@@ -250,9 +238,9 @@ static size_t secret_length(const char *inside, size_t len)
 {
     static const char basic[] = ":basic:";
     const size_t basic_len = sizeof(basic) - 1;
-    size_t name_len = strspn(inside, UPPER DIGITS "_");
+    size_t name_len = strspn(inside, CONFIG_UPPER CONFIG_DIGITS "_");
 
-    if (name_len == 0 || name_len > 64 || name_len > len || strspn(inside, UPPER) == 0)
+    if (name_len == 0 || name_len > 64 || name_len > len || strspn(inside, CONFIG_UPPER) == 0)
         return 0;
     if (name_len == len)
         return name_len;
@@ -283,7 +271,7 @@ static int check_template(const char *value, char **secret, struct error *err)
     size_t len = secret_length(open + 1, (size_t)(shut - open - 1));
     if (len == 0)
         return error_set(err, ERR_INVALID, 0, "%s", form);
-    replace(secret, mem_strndup(open + 1, len));
+    config_replace(secret, mem_strndup(open + 1, len));
     return 0;
 }
 
@@ -293,7 +281,8 @@ static int check_rule(const char *rule, struct error *err)
     AUTO_FREE
     char *path = NULL;
 
-    if (space == NULL || space - rule > 20 || !only(rule, (size_t)(space - rule), UPPER))
+    if (space == NULL || space - rule > 20 ||
+        !config_only(rule, (size_t)(space - rule), CONFIG_UPPER))
         return error_set(err, ERR_INVALID, 0,
                          "must be \"METHOD /path\", such as \"GET /models/...\"");
     path = mem_strdup(space + 1);
@@ -313,14 +302,16 @@ static bool valid_service_name(const char *name)
 {
     size_t len = strlen(name);
 
-    return len <= 64 && only(name, len, LOWER DIGITS "-_") && name[0] != '-' && name[0] != '_';
+    return len <= 64 && config_only(name, len, CONFIG_LOWER CONFIG_DIGITS "-_") && name[0] != '-' &&
+           name[0] != '_';
 }
 
 /* npm's rule for names, without versions. */
 static bool valid_npm(const char *text)
 {
     return text[0] == '\0' ||
-           (strlen(text) <= 214 && only(text, strlen(text), LOWER UPPER DIGITS "@/-._~"));
+           (strlen(text) <= 214 &&
+            config_only(text, strlen(text), CONFIG_LOWER CONFIG_UPPER CONFIG_DIGITS "@/-._~"));
 }
 
 /* Reading ------------------------------------------------------------------------------------- */
@@ -367,7 +358,7 @@ static int read_text(const struct place *place, const struct json_value *member,
         return wrong_type(place, member, name, "a text", err);
     if (strlen(text) > TEXT_MAX)
         return wrong_type(place, member, name, "at most 2048 bytes", err);
-    replace(to, mem_strdup(text));
+    config_replace(to, mem_strdup(text));
     return 0;
 }
 
@@ -397,7 +388,8 @@ static int read_list(const struct place *place, const struct json_value *member,
 
 static bool valid_parameter(const char *text)
 {
-    return strlen(text) <= 64 && only(text, strlen(text), LOWER UPPER DIGITS "-_");
+    return strlen(text) <= 64 &&
+           config_only(text, strlen(text), CONFIG_LOWER CONFIG_UPPER CONFIG_DIGITS "-_");
 }
 
 /* The value is {NAME} and nothing else. */
@@ -414,10 +406,10 @@ static int read_inject(struct config_service *service, const struct place *place
                        const struct json_value *inject, struct error *err)
 {
     if (json_kind(inject) == JSON_KIND_NULL) {
-        replace(&service->inject_header, mem_strdup(""));
-        replace(&service->inject_query, mem_strdup(""));
-        replace(&service->inject_value, mem_strdup(""));
-        replace(&service->secret, mem_strdup(""));
+        config_replace(&service->inject_header, mem_strdup(""));
+        config_replace(&service->inject_query, mem_strdup(""));
+        config_replace(&service->inject_value, mem_strdup(""));
+        config_replace(&service->secret, mem_strdup(""));
         return 0;
     }
     if (json_kind(inject) != JSON_KIND_OBJECT)
@@ -430,7 +422,7 @@ static int read_inject(struct config_service *service, const struct place *place
                 return -1;
             if (check_header(&service->inject_header, err) < 0)
                 return wrong(place, member, "inject.header", err);
-            replace(&service->inject_query, mem_strdup(""));
+            config_replace(&service->inject_query, mem_strdup(""));
         } else if (str_equal(json_name(member), "query")) {
             if (read_text(place, member, "inject.query", &service->inject_query, err) < 0)
                 return -1;
@@ -438,7 +430,7 @@ static int read_inject(struct config_service *service, const struct place *place
                 return wrong_type(place, member, "inject.query",
                                   "the name of a parameter: letters, digits, dashes, underscores",
                                   err);
-            replace(&service->inject_header, mem_strdup(""));
+            config_replace(&service->inject_header, mem_strdup(""));
         } else if (str_equal(json_name(member), "value")) {
             if (read_text(place, member, "inject.value", &service->inject_value, err) < 0)
                 return -1;
@@ -520,10 +512,12 @@ static bool valid_push_ref(const char *ref)
 
     if (str_ends(ref, "/..."))
         len -= 4;
-    return len <= 200 && only(ref, len, LOWER UPPER DIGITS "-_./+=,@#%!") && ref[0] != '/' &&
-           ref[0] != '-' && ref[0] != '.' && ref[len - 1] != '/' && ref[len - 1] != '.' &&
-           memmem(ref, len, "..", 2) == NULL && memmem(ref, len, "//", 2) == NULL &&
-           memmem(ref, len, "/.", 2) == NULL && !str_ends(ref, ".lock");
+    return len <= 200 &&
+           config_only(ref, len, CONFIG_LOWER CONFIG_UPPER CONFIG_DIGITS "-_./+=,@#%!") &&
+           ref[0] != '/' && ref[0] != '-' && ref[0] != '.' && ref[len - 1] != '/' &&
+           ref[len - 1] != '.' && memmem(ref, len, "..", 2) == NULL &&
+           memmem(ref, len, "//", 2) == NULL && memmem(ref, len, "/.", 2) == NULL &&
+           !str_ends(ref, ".lock");
 }
 
 static int read_push(struct config_service *service, const struct place *place,
@@ -625,12 +619,12 @@ static struct config_service *add_builtin(struct config *config, const struct bu
     struct config_service *service = service_add(config, builtin->name);
     struct error err;
 
-    replace(&service->target, mem_strdup(builtin->target));
-    replace(&service->inject_header, mem_strdup(builtin->header));
-    replace(&service->inject_value, mem_strdup(builtin->value));
+    config_replace(&service->target, mem_strdup(builtin->target));
+    config_replace(&service->inject_header, mem_strdup(builtin->header));
+    config_replace(&service->inject_value, mem_strdup(builtin->value));
     BUG_ON(check_template(builtin->value, &service->secret, &err) < 0);
-    replace(&service->provider_npm, mem_strdup(builtin->npm));
-    replace(&service->provider_path, mem_strdup(builtin->path));
+    config_replace(&service->provider_npm, mem_strdup(builtin->npm));
+    config_replace(&service->provider_path, mem_strdup(builtin->path));
     service->builtin = true;
     return service;
 }
