@@ -1,0 +1,98 @@
+/* client_gate.c: requests whose body is judged before anything goes upstream. */
+#include "proxy/client_internal.h"
+
+#include "common/mem.h"
+#include "proxy/git_push.h"
+#include "proxy/graphql.h"
+
+static void on_pushed(void *data)
+{
+    run_note_pushed(data);
+}
+
+/* The judge that a request's body needs, or NULL. */
+struct body_gate *client_gate_new(struct client_conn *conn, const struct http_request *request)
+{
+    const struct policy_decision *decision = &conn->exchange.decision;
+    const struct service *service = decision->service;
+    struct run *run = conn->run;
+
+    if (decision->graphql)
+        return graphql_gate_new(request);
+    if (decision->git != GIT_ENDPOINT_PUSH)
+        return NULL;
+    AUTO_FREE
+    char *place =
+        mem_printf("%s%.*s", service->name, (int)decision->repository_len, decision->path);
+    const struct git_push_options options = {
+        .rules = { .refs = (const char *const *)service->push_refs,
+                   .ref_count = service->push_ref_count,
+                   .branch = decision->repository != NULL ? decision->repository->branch : "",
+                   .overwrite = service->push_overwrite },
+        .tips = &run->tips,
+        .place = place,
+        .on_pushed = on_pushed,
+        .data = run,
+    };
+    return git_push_gate_new(request, &options);
+}
+
+static void open_gate(struct client_conn *conn)
+{
+    struct exchange *exchange = &conn->exchange;
+
+    client_pass_on(conn, exchange->request);
+    if (exchange->upstream == NULL)
+        return; /* answered, and the exchange is over */
+    if (!upstream_send(exchange->upstream, exchange->gate->held.data, exchange->gate->held.len))
+        http_conn_pause_body(conn->http);
+    buf_finish(&exchange->gate->held);
+}
+
+static void answer_shut_gate(struct client_conn *conn)
+{
+    const struct body_refusal *refusal = &conn->exchange.gate->refusal;
+    const char *reason = refusal->reason;
+    int status = refusal->status;
+
+    if (refusal->type != NULL) {
+        struct http_headers headers;
+
+        http_headers_init(&headers);
+        http_headers_add(&headers, "content-type", refusal->type);
+        http_headers_add(&headers, "cache-control", "no-cache");
+        http_conn_respond(conn->http, status, &headers, buf_text(&refusal->body),
+                          refusal->body.len);
+        http_headers_finish(&headers);
+    } else {
+        client_answer_error(conn, status, "permission_error", reason, refusal->message,
+                            NO_RETRY_HINT);
+    }
+    client_record(conn, AUDIT_DENY, reason, status);
+}
+
+/* True while the body is the gate's business. */
+bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len)
+{
+    struct body_gate *gate = conn->exchange.gate;
+
+    if (gate == NULL || gate->state == BODY_GATE_OPEN)
+        return false;
+    if (body_gate_feed(gate, bytes, len) == BODY_GATE_OPEN)
+        open_gate(conn);
+    else if (body_gate_overrun(gate))
+        client_conn_cut(conn, gate->refusal.reason);
+    return true;
+}
+
+void client_gate_end(struct client_conn *conn)
+{
+    struct body_gate *gate = conn->exchange.gate;
+
+    if (gate == NULL || gate->state == BODY_GATE_OPEN)
+        return;
+    if (body_gate_end(gate) == BODY_GATE_OPEN)
+        open_gate(conn);
+    else
+        answer_shut_gate(conn);
+}

@@ -1,0 +1,120 @@
+/* client_request.c: a request on its way up, with its credential. */
+#include "proxy/client_internal.h"
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+void client_refuse_for_secret(struct client_conn *conn, const struct error *err)
+{
+    struct client_failure failure = {
+        .reason = err->code == ERR_NOT_FOUND ? "secret_missing" : "secret_unusable",
+        .verdict = AUDIT_DENY,
+        .status = 403,
+        .type = "permission_error",
+        .message = "the credential of this service is not set up on the host",
+        .hint = NO_RETRY_HINT,
+    };
+
+    log_warn(conn->run->id, "service %s: %s", conn->exchange.decision.service->name, err->text);
+    client_answer_failure(conn, &failure);
+}
+
+/* Where the credential comes from; a host that is no service has none. */
+static struct inject_source source_of(const struct client_conn *conn)
+{
+    const struct policy_decision *decision = &conn->exchange.decision;
+    struct proxy *proxy = conn->run->proxy;
+
+    if (decision->service->egress)
+        return (struct inject_source){ 0 };
+    return (struct inject_source){
+        .vault = decision->anonymous ? NULL : proxy->vault,
+        .cache = &proxy->caches[decision->service - proxy->services.items],
+    };
+}
+
+/* The request's headers and path as they go upstream; the path is freed with inject_path_free. */
+int client_put_credential(struct client_conn *conn, const struct http_request *request,
+                          struct curl_slist **headers, char **path, struct error *err)
+{
+    struct exchange *exchange = &conn->exchange;
+    const struct service *service = exchange->decision.service;
+    const struct inject_source source = source_of(conn);
+
+    if (inject_headers(service, request, &source, headers, &exchange->veil, err) < 0)
+        return -1;
+    if (service->inject != INJECT_QUERY || source.vault == NULL) {
+        *path = mem_strdup(exchange->decision.upstream_path);
+        return 0;
+    }
+    if (inject_query(service, exchange->decision.upstream_path, &source, path, &exchange->veil,
+                     err) == 0)
+        return 0;
+    inject_free(*headers);
+    return -1;
+}
+
+void client_pass_on(struct client_conn *conn, const struct http_request *request)
+{
+    const struct upstream_callbacks callbacks = client_response_callbacks(conn);
+    struct proxy *proxy = conn->run->proxy;
+    struct exchange *exchange = &conn->exchange;
+    struct upstream_options options = {
+        .service = exchange->decision.service,
+        .request = request,
+        .ca_file = proxy->ca_file,
+        .connect_timeout_ms = proxy->options.upstream_connect_ms,
+        .head_timeout_ms = exchange->decision.model ? proxy->options.model_head_ms
+                                                    : proxy->options.upstream_idle_ms,
+        .idle_timeout_ms = exchange->decision.model ? proxy->options.model_silence_ms
+                                                    : proxy->options.upstream_idle_ms,
+    };
+    struct error err = ERROR_INIT;
+    struct curl_loop *pool = run_pool(conn->run, options.service, &err);
+    char *path = NULL;
+    int status;
+
+    if (pool == NULL) {
+        client_answer_failure(conn, client_failure(UPSTREAM_END_OTHER));
+        return;
+    }
+    if (client_put_credential(conn, request, &options.headers, &path, &err) < 0) {
+        client_refuse_for_secret(conn, &err);
+        return;
+    }
+    options.path = path;
+    status = upstream_start(&exchange->upstream, proxy->loop, pool, &options, &callbacks, &err);
+    inject_path_free(path);
+    if (status < 0) {
+        exchange->upstream = NULL;
+        client_answer_failure(conn, client_failure(UPSTREAM_END_OTHER));
+        return;
+    }
+    http_conn_continue(conn->http);
+}
+
+/* False: the request was refused, for good. */
+bool client_budget_allows(struct client_conn *conn)
+{
+    struct run *run = conn->run;
+    const char *reason = model_account_ask(&conn->exchange.account, run);
+    struct client_failure failure = { .reason = reason,
+                                      .verdict = AUDIT_DENY,
+                                      .status = 403,
+                                      .type = "permission_error",
+                                      .message = "the run has used up its model requests",
+                                      .hint = NO_RETRY_HINT };
+    AUTO_FREE
+    char *message = NULL;
+
+    if (reason == NULL)
+        return true;
+    if (!str_equal(reason, "model_requests")) {
+        message =
+            mem_printf("the model failed too often and is not asked again: %s", run->model_words);
+        failure.message = message;
+    }
+    client_answer_failure(conn, &failure);
+    return false;
+}

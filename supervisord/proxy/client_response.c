@@ -1,0 +1,261 @@
+/* client_response.c: an answer on its way back: judged, with what must not be seen taken out. */
+#include "proxy/client_internal.h"
+
+#include <strings.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "proxy/body_gate.h"
+#include "proxy/decode.h"
+
+#define PIECE_MAX                                                                                  \
+    (8u << 20) /* of a body: what one piece may be decoded to, and what a veil holds back */
+#define DECODED_MAX (4u << 20) /* of one piece; decode.c allows it the hundredfold and a bit */
+
+/* What can't be searched for the credential isn't passed on. */
+static const struct client_failure unreadable = {
+    "upstream_encoding",
+    AUDIT_ERROR,
+    502,
+    "api_error",
+    "the service's answer is compressed in a way that can't be read, though it was asked not to be",
+    NULL
+};
+
+/* A number of seconds or of milliseconds, cut down to LIMIT; a date or anything else becomes LIMIT.
+ */
+static void add_clamped(struct http_headers *headers, const char *name, const char *value,
+                        uint64_t limit)
+{
+    uint64_t number;
+
+    if (!str_parse_u64(value, limit, &number))
+        number = limit;
+    AUTO_FREE
+    char *text = mem_printf("%llu", (unsigned long long)number);
+    http_headers_add(headers, name, text);
+}
+
+/* An address of the service's own becomes one below the proxy, so that the next request is judged
+ * as well. */
+static void add_location(struct client_conn *conn, struct http_headers *headers, const char *name,
+                         const char *value)
+{
+    const struct service *service = conn->exchange.decision.service;
+    AUTO_FREE
+    char *start = mem_printf("%s%s", service->origin, service->prefix);
+    size_t len = strlen(start);
+
+    if (conn->exchange.base != NULL && strncasecmp(value, start, len) == 0 &&
+        (value[len] == '/' || value[len] == '\0')) {
+        AUTO_FREE
+        char *below = mem_printf("%s%s", conn->exchange.base, value + len);
+
+        http_headers_add(headers, name, below);
+        return;
+    }
+    http_headers_add(headers, name, value);
+}
+
+/* A login cookie is a credential that outlives the run; the others steer a client around the proxy.
+ */
+static bool is_dropped_from_response(const struct service *service, const char *name)
+{
+    static const char *const names[] = { "set-cookie", "set-cookie2", "alt-svc",
+                                         "strict-transport-security", "content-length" };
+
+    if (service->egress && strncasecmp(name, "set-cookie", 10) == 0)
+        return false; /* nobody logged in with a credential of ours */
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void copy_response_headers(struct client_conn *conn, const struct http_response_head *head,
+                                  struct http_headers *out)
+{
+    uint64_t limit = conn->run->proxy->options.retry_after_max_seconds;
+    struct http_headers kept;
+
+    http_headers_init(&kept);
+    for (size_t i = 0; i < head->headers.count; i++)
+        http_headers_add(&kept, head->headers.items[i].name, head->headers.items[i].value);
+    http_headers_drop_hop_by_hop(&kept);
+    for (size_t i = 0; i < kept.count; i++) {
+        struct http_header *header = &kept.items[i];
+
+        if (is_dropped_from_response(conn->exchange.decision.service, header->name) ||
+            (conn->exchange.decode != NULL && strcasecmp(header->name, "content-encoding") == 0))
+            continue;
+        inject_veil_text(conn->exchange.veil, header->name);
+        inject_veil_text(conn->exchange.veil, header->value);
+        if (strcasecmp(header->name, "retry-after") == 0)
+            add_clamped(out, header->name, header->value, limit);
+        else if (strcasecmp(header->name, "retry-after-ms") == 0)
+            add_clamped(out, header->name, header->value, limit * 1000);
+        else if (strcasecmp(header->name, "location") == 0)
+            add_location(conn, out, header->name, header->value);
+        else
+            http_headers_add(out, header->name, header->value);
+    }
+    http_headers_finish(&kept);
+}
+
+static bool is_readable_event_stream(const struct exchange *exchange,
+                                     const struct http_response_head *head)
+{
+    const char *type = http_headers_get(&head->headers, "content-type");
+    const char *encoding = http_headers_get(&head->headers, "content-encoding");
+
+    return type != NULL && strncasecmp(type, "text/event-stream", 17) == 0 &&
+           (encoding == NULL || strcasecmp(encoding, "identity") == 0 || exchange->decode != NULL);
+}
+
+/* With a credential to hide, an answer must be readable, though "identity" was asked for. */
+static bool prepare_decode(struct exchange *exchange, const struct http_response_head *head)
+{
+    const char *encoding = http_headers_get(&head->headers, "content-encoding");
+    bool known;
+
+    if (exchange->veil == NULL || encoding == NULL)
+        return true;
+    if (http_headers_count_of(&head->headers, "content-encoding") > 1)
+        return false;
+    exchange->decode = decode_new(encoding, &known);
+    return known;
+}
+
+static void on_upstream_head(void *data, const struct http_response_head *head)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+    struct http_headers headers;
+
+    run_note_traffic(conn->run);
+    if (!prepare_decode(exchange, head)) {
+        exchange->unreadable = "upstream_encoding";
+        return;
+    }
+    exchange->begun = true;
+    exchange->status = head->status;
+    if (exchange->decision.model)
+        model_account_head(&exchange->account, conn->run, head,
+                           is_readable_event_stream(exchange, head));
+    http_headers_init(&headers);
+    copy_response_headers(conn, head, &headers);
+    http_conn_begin(conn->http, head->status, NULL, &headers,
+                    exchange->decode != NULL ? -1 : head->content_length);
+    http_headers_finish(&headers);
+}
+
+static void send_veiled(struct client_conn *conn, const char *bytes, size_t len)
+{
+    AUTO_BUF struct buf shown = BUF_INIT(PIECE_MAX);
+
+    model_account_body(&conn->exchange.account, bytes, len);
+    if (inject_veil_passes(conn->exchange.veil, bytes, len)) {
+        http_conn_send(conn->http, bytes, len);
+        return;
+    }
+    inject_veil_feed(conn->exchange.veil, bytes, len, &shown);
+    http_conn_send(conn->http, buf_text(&shown), shown.len);
+}
+
+static void send_decoded(struct client_conn *conn, const char *bytes, size_t len)
+{
+    struct exchange *exchange = &conn->exchange;
+    AUTO_BUF struct buf plain = BUF_INIT(DECODED_MAX);
+
+    if (exchange->decode == NULL) {
+        send_veiled(conn, bytes, len);
+        return;
+    }
+    if (decode_feed(exchange->decode, bytes, len, &plain) < 0) {
+        exchange->unreadable = "upstream_encoding";
+        return;
+    }
+    if (plain.len > 0)
+        send_veiled(conn, plain.data, plain.len);
+}
+
+/* The end of a body that was received whole. */
+static void end_veiled(struct client_conn *conn)
+{
+    AUTO_BUF struct buf shown;
+
+    buf_init(&shown, PIECE_MAX);
+    inject_veil_end(conn->exchange.veil, &shown);
+    http_conn_send(conn->http, buf_text(&shown), shown.len);
+    http_conn_end(conn->http);
+}
+
+static bool on_upstream_body(void *data, const char *bytes, size_t len)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+
+    if (http_conn_over_high(conn->http))
+        return false;
+    run_note_traffic(conn->run);
+    if (exchange->unreadable != NULL)
+        return true; /* dropped; the end says why */
+    if (exchange->gate != NULL && exchange->gate->reads_answer && exchange->status == 200)
+        exchange->gate->kind->on_answer(exchange->gate, bytes, len);
+    exchange->response_bytes += len;
+    send_decoded(conn, bytes, len);
+    return true;
+}
+
+static void on_upstream_room(void *data)
+{
+    struct client_conn *conn = data;
+
+    http_conn_resume_body(conn->http);
+}
+
+static void on_upstream_end(void *data, enum upstream_end end)
+{
+    struct client_conn *conn = data;
+    struct exchange *exchange = &conn->exchange;
+    int status = exchange->status;
+
+    exchange->upstream = NULL;
+    if (exchange->unreadable == NULL && end == UPSTREAM_END_OK && exchange->decode != NULL &&
+        exchange->response_bytes > 0 && !decode_ended(exchange->decode))
+        exchange->unreadable = "upstream_encoding";
+    if (exchange->unreadable != NULL && !exchange->begun) {
+        client_answer_failure(conn, &unreadable);
+        return;
+    }
+    if (!exchange->begun) {
+        client_answer_failure(conn, client_failure(end));
+        return;
+    }
+    if (exchange->unreadable != NULL) {
+        client_record(conn, AUDIT_ERROR, exchange->unreadable, 0);
+        http_conn_reset(conn->http);
+        return;
+    }
+    if (end == UPSTREAM_END_OK && !model_account_whole(&exchange->account)) {
+        client_record(conn, AUDIT_ERROR, "upstream_incomplete", 0);
+        http_conn_reset(conn->http);
+        return;
+    }
+    if (end != UPSTREAM_END_OK) {
+        client_record(conn, AUDIT_ERROR, client_failure(end)->reason, 0);
+        http_conn_reset(conn->http);
+        return;
+    }
+    end_veiled(conn);
+    client_record(conn, AUDIT_ALLOW, "ok", status);
+}
+
+struct upstream_callbacks client_response_callbacks(struct client_conn *conn)
+{
+    return (struct upstream_callbacks){ .on_head = on_upstream_head,
+                                        .on_body = on_upstream_body,
+                                        .on_room = on_upstream_room,
+                                        .on_end = on_upstream_end,
+                                        .data = conn };
+}
