@@ -61,5 +61,7 @@ void era_write_server_info(struct json_writer *writer, const char *name);
 extern const char era_instructions[];
 /* NAME as an empty object: a capability without settings. */
 void era_write_empty(struct json_writer *writer, const char *name);
+/* The capabilities of every revision: tools, resources that can be watched, prompts. */
+void era_write_families(struct json_writer *writer);
 
 #endif

@@ -46,12 +46,7 @@ static void write_capabilities(struct json_writer *writer, const char *revision)
 {
     json_write_name(writer, "capabilities");
     json_write_object(writer);
-    era_write_empty(writer, "tools");
-    json_write_name(writer, "resources");
-    json_write_object(writer);
-    json_member_bool(writer, "subscribe", true);
-    json_write_object_end(writer);
-    era_write_empty(writer, "prompts");
+    era_write_families(writer);
     if (strcmp(revision, "2025-03-26") >= 0)
         era_write_empty(writer, "completions");
     if (strcmp(revision, "2025-11-25") >= 0)

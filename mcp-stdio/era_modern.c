@@ -33,6 +33,16 @@ void era_write_empty(struct json_writer *writer, const char *name)
     json_write_object_end(writer);
 }
 
+void era_write_families(struct json_writer *writer)
+{
+    era_write_empty(writer, "tools");
+    json_write_name(writer, "resources");
+    json_write_object(writer);
+    json_member_bool(writer, "subscribe", true);
+    json_write_object_end(writer);
+    era_write_empty(writer, "prompts");
+}
+
 void era_write_server_info(struct json_writer *writer, const char *name)
 {
     json_write_name(writer, name);
@@ -151,12 +161,7 @@ static void write_capabilities(struct json_writer *writer)
 {
     json_write_name(writer, "capabilities");
     json_write_object(writer);
-    era_write_empty(writer, "tools");
-    json_write_name(writer, "resources");
-    json_write_object(writer);
-    json_member_bool(writer, "subscribe", true);
-    json_write_object_end(writer);
-    era_write_empty(writer, "prompts");
+    era_write_families(writer);
     era_write_empty(writer, "completions");
     json_write_name(writer, "extensions");
     json_write_object(writer);
