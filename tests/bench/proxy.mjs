@@ -11,6 +11,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
+import { freePort } from '../system/lab.mjs';
 
 const bin = process.env.BENCH_BIN ?? '';
 const rounds = Number(process.env.ROUNDS ?? 7);
@@ -54,15 +55,6 @@ function have(program) {
     } catch {
         return false;
     }
-}
-
-async function freePort() {
-    const server = net.createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address();
-    server.close();
-    await once(server, 'close');
-    return port;
 }
 
 // CPU: which processor it is kept on, so that what is measured has one to itself.

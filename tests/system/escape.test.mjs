@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { test } from 'node:test';
-import { alive, descendantsOf, must, probeProgram, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { alive, descendantsOf, must, probeProgram, run, sandboxedProcessesOf, statusNumber, waitFor, withLab } from './lab.mjs';
 import { groups, judge, parseResults, probeScript } from './escape-probes.mjs';
 
 const root = process.getuid() === 0;
@@ -168,7 +168,7 @@ test('another user of the machine gets nothing of a supervisor', { timeout: 1200
     }));
 
 // Its own; what it has mapped of its database is the kernel's, which drops it when memory is short, and grows as fast as the disk.
-const ownKiB = pid => ['RssAnon', 'RssShmem'].map(name => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readStatus(pid))[1])).reduce((a, b) => a + b);
+const ownKiB = pid => statusNumber(pid, 'RssAnon') + statusNumber(pid, 'RssShmem');
 const descriptors = pid => fs.readdirSync(`/proc/${pid}/fd`).length;
 
 // Measured without sanitizers: their allocator keeps what was freed.

@@ -1,25 +1,12 @@
 // What it costs when nothing happens: no wake-up, little memory; and how soon sandbox-mcp answers.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import { test } from 'node:test';
-import { long, median, pause, run, waitFor, withLab } from './lab.mjs';
+import { checkAsleep, long, median, run, statusNumber, withLab } from './lab.mjs';
 
 const seconds = long ? 30 : 5;
-const number = (pid, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
-const wakeUps = pid => fs.readdirSync(`/proc/${pid}/task`).reduce((sum, task) =>
-    sum + Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8'))[1]), 0);
 
 async function checkSleeping(t, pid) {
-    // Whatever was going on comes to rest first.
-    await waitFor('it has come to rest', async () => {
-        const before = wakeUps(pid);
-        await pause(500);
-        return wakeUps(pid) === before;
-    }, 20000);
-    const before = wakeUps(pid);
-    await pause(seconds * 1000); // the passing of time is the point of this test
-    assert.equal(wakeUps(pid) - before, 0, `woke up ${wakeUps(pid) - before} times in ${seconds} s`);
-
+    await checkAsleep(pid, seconds);
     const traced = await run('timeout', ['-s', 'INT', `${seconds}`, 'strace', '-f', '-p', `${pid}`], { timeoutMs: seconds * 1000 + 10000 });
     if (/Operation not permitted|not found|No such file/.test(traced.stderr)) {
         t.diagnostic('strace may not attach here');
@@ -37,7 +24,7 @@ async function checkSleeping(t, pid) {
 test('an idle supervisor sleeps and is small', { timeout: 600000 }, t => withLab({ bin: 'release', secret: false }, async lab => {
     const pid = lab.supervisor.pid;
     await checkSleeping(t, pid);
-    const resident = number(pid, 'VmRSS');
+    const resident = statusNumber(pid, 'VmRSS');
     t.diagnostic(`resident when new: ${resident} kB`);
     assert.ok(resident < 10240, `${resident} kB`);
 
@@ -47,7 +34,7 @@ test('an idle supervisor sleeps and is small', { timeout: 600000 }, t => withLab
     const { runId } = await mcp.tool('opencode_run_task', { task: 'TASK-NOTE please', repository: await lab.repository() });
     assert.equal((await mcp.result(runId)).status, 'completed');
     await checkSleeping(t, pid);
-    const after = number(pid, 'VmRSS');
+    const after = statusNumber(pid, 'VmRSS');
     t.diagnostic(`resident after a run: ${after} kB`);
     assert.ok(after < 16384, `${after} kB`);
 }));
@@ -60,7 +47,7 @@ test('sandbox-mcp answers at once', { timeout: 300000 }, t => withLab({ bin: 're
             const client = lab.mcp({ era });
             await client.initialize();
             times.push(performance.now() - client.startedAt);
-            pids.push(number(client.child.pid, 'VmRSS'));
+            pids.push(statusNumber(client.child.pid, 'VmRSS'));
             await client.close();
         }
         t.diagnostic(`first answer, ${era}: median ${median(times).toFixed(1)} ms, resident ${median(pids)} kB`);

@@ -91,6 +91,23 @@ const link = file => {
     }
 };
 
+// A number of the process's status: "VmRSS", in kB, and the like.
+export const statusNumber = (pid, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
+const wakeUps = pid => fs.readdirSync(`/proc/${pid}/task`).reduce((sum, task) =>
+    sum + Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8'))[1]), 0);
+
+// Once whatever was going on has come to rest, the process sleeps all through SECONDS.
+export async function checkAsleep(pid, seconds) {
+    await waitFor('it has come to rest', async () => {
+        const before = wakeUps(pid);
+        await pause(500);
+        return wakeUps(pid) === before;
+    }, 20000);
+    const before = wakeUps(pid);
+    await pause(seconds * 1000); // the passing of time is the point
+    assert.equal(wakeUps(pid) - before, 0, `woke up ${wakeUps(pid) - before} times in ${seconds} s with nothing to do`);
+}
+
 export function processIds() {
     return fs.readdirSync('/proc').filter(name => /^\d+$/.test(name)).map(Number);
 }

@@ -1,26 +1,11 @@
 // Many runs at once: the queue keeps its order and its limit, costs next to nothing, and a repeated request is the same run.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import { test } from 'node:test';
-import { finalStates, pause, waitFor, withLab } from './lab.mjs';
+import { checkAsleep, finalStates, statusNumber, waitFor, withLab } from './lab.mjs';
 import { checkNothingLeft, killNow, restart } from './living.mjs';
 
 const count = 20;
 const limit = 4;
-const kilobytes = (pid, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
-const wakeUps = pid => fs.readdirSync(`/proc/${pid}/task`).reduce((sum, task) =>
-    sum + Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8'))[1]), 0);
-
-async function checkAsleep(pid) {
-    await waitFor('it has come to rest', async () => {
-        const before = wakeUps(pid);
-        await pause(500);
-        return wakeUps(pid) === before;
-    }, 20000);
-    const before = wakeUps(pid);
-    await pause(5000); // the passing of time is the point
-    assert.equal(wakeUps(pid) - before, 0, 'it woke up with nothing to do');
-}
 
 // The most that lived at the same time, by when each began and ended.
 function mostAtOnce(runs) {
@@ -40,7 +25,7 @@ test('twenty runs of an agent, four at a time, in order and in little memory', {
         const pid = await lab.supervisorPid();
         const sizes = [];
         const live = await waitFor('all have ended', async () => {
-            sizes.push(kilobytes(pid, 'VmRSS'));
+            sizes.push(statusNumber(pid, 'VmRSS'));
             const status = await lab.ctlJson(['status']);
             const { queued, started: preparing, running, waiting, completed } = status.runs;
             assert.ok(preparing + running + waiting <= limit, JSON.stringify(status.runs));
@@ -67,7 +52,7 @@ test('twenty runs of an agent, four at a time, in order and in little memory', {
         t.diagnostic(`resident at most ${Math.max(...sizes)} kB`);
         assert.ok(Math.max(...sizes) < 20480, `${Math.max(...sizes)} kB`);
         await checkNothingLeft(lab);
-        await checkAsleep(pid);
+        await checkAsleep(pid, 5);
     }));
 
 const quick = { model: false, agent: false };
