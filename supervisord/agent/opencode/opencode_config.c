@@ -266,13 +266,7 @@ char **opencode_environment_new(const struct agent_options *options, const char 
         server_password,
         "SHELL=/bin/bash",
         ("XDG_CONFIG_HOME=" OPENCODE_CONFIG_HOME),
-        /* A repository's opencode.json, .opencode/ and AGENTS.md are code that would run at
-           start-up and could move the base URL. */
-        "OPENCODE_DISABLE_PROJECT_CONFIG=1",
-        "OPENCODE_DISABLE_MODELS_FETCH=1",
-        "OPENCODE_DISABLE_AUTOUPDATE=1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+        OPENCODE_SWITCHES,
         "OPENCODE_DISABLE_SHARE=1",
         "OPENCODE_DISABLE_CLAUDE_CODE=1",
         "GIT_TERMINAL_PROMPT=0",

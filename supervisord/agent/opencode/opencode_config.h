@@ -8,6 +8,12 @@
 
 #define OPENCODE_PROGRAM "/opt/opencode"
 #define OPENCODE_CONFIG_HOME "/run/agent-config"
+/* Of its environment, wherever it runs. A repository's opencode.json, .opencode/ and AGENTS.md are
+ * code that would run at start-up and could move the base URL. */
+#define OPENCODE_SWITCHES                                                                          \
+    "OPENCODE_DISABLE_PROJECT_CONFIG=1", "OPENCODE_DISABLE_MODELS_FETCH=1",                        \
+        "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",                        \
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS=1"
 #define OPENCODE_CONFIG_DIR OPENCODE_CONFIG_HOME "/opencode"
 #define OPENCODE_MANAGED_DIR "/etc/opencode"
 #define OPENCODE_HOST "127.0.0.1"
