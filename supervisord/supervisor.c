@@ -19,6 +19,7 @@
 #include "registries.h"
 #include "signals.h"
 #include "store/store.h"
+#include "telling.h"
 #include "vault/ca.h"
 #include "vault/trust.h"
 #include "vault/vault.h"
@@ -37,6 +38,7 @@ struct supervisor {
     struct registries *registries;
     struct proxy *proxy;
     struct runs *runs;
+    struct telling *telling; /* NULL: no notices are wanted */
     struct web *web;
     struct control *control;
     uv_timer_t idle;
@@ -295,6 +297,13 @@ static void free_profiles(struct agent_profile *profiles, size_t count)
     free(profiles);
 }
 
+static void on_notice(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    telling_due(supervisor->telling);
+}
+
 static int start_runs(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -349,6 +358,9 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .setup_minutes = config->setup_minutes,
         .find_trust = find_trust,
         .find_trust_data = supervisor,
+        .notices = telling_wanted(config),
+        .on_notice = on_notice,
+        .on_notice_data = supervisor,
         .environment = (const char *const *)config->sandbox_environment,
         .environment_count = config->sandbox_environment_count,
         .folders = (const char *const *)config->sandbox_folders,
@@ -504,12 +516,23 @@ static void close_runs(struct supervisor *supervisor)
         runs_down(supervisor);
 }
 
+static void telling_down(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    supervisor->telling = NULL;
+    close_runs(supervisor);
+}
+
 static void web_down(void *data)
 {
     struct supervisor *supervisor = data;
 
     supervisor->web = NULL;
-    close_runs(supervisor);
+    if (supervisor->telling != NULL)
+        telling_close(supervisor->telling, telling_down, supervisor);
+    else
+        telling_down(supervisor);
 }
 
 static void control_down(void *data)
@@ -520,7 +543,7 @@ static void control_down(void *data)
     if (supervisor->web != NULL)
         web_close(supervisor->web, web_down, supervisor);
     else
-        close_runs(supervisor);
+        web_down(supervisor);
 }
 
 static void stop(void *data)
@@ -574,6 +597,17 @@ static char *find_init(const struct config *config, struct error *err)
     return NULL;
 }
 
+static void take_notice_secrets(struct supervisor *supervisor)
+{
+    const char *names[] = { supervisor->config->notices_webhook_secret,
+                            supervisor->config->notices_ntfy_token };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (names[i][0] != '\0')
+            vault_take_environment(supervisor->vault, names[i]);
+    }
+}
+
 static int open_storage(struct supervisor *supervisor, struct error *err)
 {
     AUTO_FREE
@@ -591,6 +625,7 @@ static int open_storage(struct supervisor *supervisor, struct error *err)
         if (supervisor->config->services[i].secret[0] != '\0')
             vault_take_environment(supervisor->vault, supervisor->config->services[i].secret);
     }
+    take_notice_secrets(supervisor);
     return 0;
 }
 
@@ -635,8 +670,11 @@ static int start(struct supervisor *supervisor, struct error *err)
     supervisor->signals_started = true;
     find_limits(supervisor);
     if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
-        start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0)
+        start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0 ||
+        telling_start(&supervisor->telling, &supervisor->loop, supervisor->vault, clock_system(),
+                      supervisor->config, err) < 0)
         return -1;
+    telling_serve(supervisor->telling, supervisor->runs, web_url, supervisor);
     start_idle_exit(supervisor);
     find_registries(supervisor);
     log_info("supervisor", "version %s, pid %d, socket %s%s%s", SANDBOX_VERSION, (int)getpid(),

@@ -168,6 +168,39 @@ static int check_unanswered(char **value, const struct paths *paths)
     return str_equal(*value, "deny") || str_equal(*value, "stop") ? 0 : -1;
 }
 
+static int check_notice_event(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return str_equal(*value, "ended") || str_equal(*value, "waiting") ? 0 : -1;
+}
+
+static int check_secret(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return ((*value)[0] >= 'A' && (*value)[0] <= 'Z' &&
+            config_only(*value, strlen(*value), CONFIG_UPPER CONFIG_DIGITS "_")) ||
+                   (*value)[0] == '\0'
+               ? 0
+               : -1;
+}
+
+/* Nobody's name or password is in it: those would be seen in logs and by --print-config. */
+static int check_address(char **value, const struct paths *paths)
+{
+    const char *host = strstr(*value, "://");
+    size_t host_len;
+
+    (void)paths;
+    if ((*value)[0] == '\0')
+        return 0;
+    if ((!str_starts(*value, "https://") && !str_starts(*value, "http://")) || has_control(*value))
+        return -1;
+    host_len = strcspn(host + 3, "/?#");
+    if (host_len == 0 || memchr(host + 3, '@', host_len) != NULL || strchr(*value, ' ') != NULL)
+        return -1;
+    return 0;
+}
+
 static int check_log_level(char **value, const struct paths *paths)
 {
     (void)paths;
@@ -315,6 +348,9 @@ enum { HOST_UID_MIN = 65536, HOST_UID_DEFAULT = 2100000000, HOST_UID_END = 21473
 
 static const char absolute_path[] = "an absolute path, or one that begins with ~/, without \"..\"";
 
+static const char web_address[] = "an address with https:// or http://, without a name or password";
+static const char secret_name[] = "the name of a secret: capital letters, digits and _";
+
 const struct setting config_settings[] = {
     TEXT_ROW("defaults.agent", default_agent, 1, 64, "opencode", check_agent,
              "the name of an agent: lower-case letters, digits and dashes",
@@ -437,6 +473,26 @@ const struct setting config_settings[] = {
              "SANDBOX_MCP_WEB_LISTEN", "address of the web pages"),
     U32_ROW("web.port", web_port, 0, 65535, 0, "SANDBOX_MCP_WEB_PORT",
             "port of the web pages; 0: any free one"),
+    TEXT_ROW("notices.program", notices_program, 0, 4096, "", check_program_path, absolute_path,
+             "SANDBOX_MCP_NOTICES_PROGRAM",
+             "a program that is given each notice, as JSON on its standard input"),
+    TEXT_ROW("notices.webhook", notices_webhook, 0, 2048, "", check_address, web_address,
+             "SANDBOX_MCP_NOTICES_WEBHOOK", "where each notice is posted, as JSON"),
+    TEXT_ROW("notices.webhookSecret", notices_webhook_secret, 0, 64, "", check_secret, secret_name,
+             "SANDBOX_MCP_NOTICES_WEBHOOK_SECRET",
+             "the secret that signs what is posted (Standard Webhooks); empty: unsigned"),
+    TEXT_ROW("notices.ntfy", notices_ntfy, 0, 2048, "", check_address, web_address,
+             "SANDBOX_MCP_NOTICES_NTFY",
+             "a topic of an ntfy server, as in https://ntfy.example/my-topic"),
+    TEXT_ROW("notices.ntfyToken", notices_ntfy_token, 0, 64, "", check_secret, secret_name,
+             "SANDBOX_MCP_NOTICES_NTFY_TOKEN",
+             "the secret that holds that server's access token; empty: none is needed"),
+    BOOL_ROW("notices.desktop", notices_desktop, 0, "SANDBOX_MCP_NOTICES_DESKTOP",
+             "whether notices are shown on this machine's desktop, by notify-send"),
+    LIST_ROW("notices.events", notices_events, notices_event_count, check_notice_event,
+             "ended or waiting", "SANDBOX_MCP_NOTICES_EVENTS",
+             "of what notice is given: a run that has ended, one that waits for an answer; empty: "
+             "of both"),
     TEXT_ROW("log.level", log_level, 1, 16, "info", check_log_level, "error, warn, info or debug",
              "SANDBOX_MCP_LOG_LEVEL", "least important lines that are logged"),
     U32_ROW("idleExitMinutes", idle_exit_minutes, 0, 10080, 0, "SANDBOX_MCP_IDLE_EXIT_MINUTES",

@@ -75,7 +75,7 @@ struct config_repository {
 
 enum config_origin { CONFIG_ORIGIN_DEFAULT, CONFIG_ORIGIN_FILE, CONFIG_ORIGIN_ENVIRONMENT };
 
-#define CONFIG_SETTINGS_MAX 64
+#define CONFIG_SETTINGS_MAX 128
 
 struct config {
     char *default_agent;
@@ -127,7 +127,15 @@ struct config {
     uint32_t stall_minutes;            /* no sign of progress: stalled */
     char *web_listen;                  /* "127.0.0.1" */
     bool web_enabled;
-    uint32_t web_port; /* 0: any free one */
+    uint32_t web_port;     /* 0: any free one */
+    char *notices_program; /* "" none, as below */
+    char *notices_webhook;
+    char *notices_webhook_secret; /* name of a secret */
+    char *notices_ntfy;
+    char *notices_ntfy_token; /* name of a secret */
+    bool notices_desktop;
+    char **notices_events; /* "ended", "waiting"; none: both */
+    size_t notices_event_count;
     char *log_level;
     uint32_t idle_exit_minutes; /* 0: never; the daemon ends when it had no connection and no live
                                    run for so long */

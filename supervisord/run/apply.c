@@ -127,6 +127,18 @@ static void stamp(struct run_record *record, enum run_state state, enum run_even
     }
 }
 
+/* In the transaction that makes it so: a notice is neither lost with this supervisor nor given for
+ * what is not on disk. */
+static void mark_due(const struct runs *runs, struct run_record *record)
+{
+    uint32_t kind = run_ended(record)              ? RUN_NOTICE_ENDED
+                    : record->state == RUN_WAITING ? RUN_NOTICE_WAITING
+                                                   : 0;
+
+    if ((runs->options.notices & kind) != 0)
+        record->notice_due = record->last_event;
+}
+
 static int write_change(struct run *run, const struct run_rule *rule, struct error *err)
 {
     struct runs *runs = run->runs;
@@ -138,6 +150,7 @@ static int write_change(struct run *run, const struct run_rule *rule, struct err
     stamp(&next, rule->to, rule->event, clock_wall_ms(runs->clock));
     event_record_init(&note);
     note.number = ++next.last_event;
+    mark_due(runs, &next);
     note.time_ms = next.updated_ms;
     note.kind = RUN_NOTE_STATE;
     free(note.text);
@@ -175,6 +188,8 @@ static int apply_now(struct run *run, const struct run_rule *rule)
     log_info(run->record.id.text, "%s -> %s (%s)", run_state_name(rule->from),
              run_state_name(rule->to), run_event_name(rule->event));
     events_wake(run->runs, &run->record.id);
+    if (run->record.notice_due == run->record.last_event)
+        run->runs->options.on_notice(run->runs->options.on_notice_data);
     act(run, rule->then);
     return 0;
 }

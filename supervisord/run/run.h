@@ -46,6 +46,9 @@ struct run_trust {
     const char *java_file;
 };
 
+/* States that people are told of, as bits. */
+enum run_notice { RUN_NOTICE_ENDED = 1, RUN_NOTICE_WAITING = 2 };
+
 struct runs_options {
     const char *state_dir;
     const char *runtime_dir;
@@ -101,6 +104,9 @@ struct runs_options {
     const char *const *git_services; /* names of services whose target hosts git: "github" */
     const char *const *git_targets;  /* "https://github.com", same order */
     size_t git_service_count;
+    uint32_t notices;              /* bits of enum run_notice */
+    void (*on_notice)(void *data); /* one more run is due; NULL without notices */
+    void *on_notice_data;
 };
 
 /* STORE, PROXY and CLOCK are borrowed for the life of the object. */
@@ -203,6 +209,13 @@ uint64_t run_waiting_since_ms(struct runs *runs, const struct id *id);
 /* While a model that failed is tried again: JSON object text {"failures","status"?,"message",
  * "nextAt"?}, or NULL. Borrowed. */
 const char *run_retrying(struct runs *runs, const struct id *id);
+
+/* Runs that people are yet to be told of, oldest first, also from before this supervisor: at most
+ * SIZE ids. The record's notice_due is the number of the event that made it so. */
+int runs_notices_due(struct runs *runs, struct id *due, size_t size, size_t *count,
+                     struct error *err);
+/* They were told, or it was given up. NUMBER is that notice_due: a newer one stays due. */
+int runs_notice_told(struct runs *runs, const struct id *id, uint64_t number, struct error *err);
 
 /* Subscriptions: ON_EVENT for each event after AFTER, first those stored, then as they come;
  * ON_ENDED once when the run's state is final and all events were delivered. Callbacks only from

@@ -7,7 +7,7 @@
 /* The order is enum store_db's. */
 static const char *const names[] = {
     "meta",     "runs",         "run_sessions", "run_states",  "run_keys", "run_counts", "diffs",
-    "sessions", "session_uids", "events",       "event_index", "audit",    "audit_runs",
+    "sessions", "session_uids", "events",       "event_index", "audit",    "audit_runs", "notices",
 };
 _Static_assert(ARRAY_LEN(names) == STORE_DB_COUNT, "a name for each sub-database");
 
@@ -22,7 +22,8 @@ int store_open_databases(struct store *store, MDB_txn *txn, unsigned flags)
     return 0;
 }
 
-static int make_first_schema(struct store *store, MDB_txn *txn)
+/* Makes the sub-databases that are missing: all that a schema with new ones needs. */
+static int make_databases(struct store *store, MDB_txn *txn)
 {
     return store_open_databases(store, txn, MDB_CREATE);
 }
@@ -32,7 +33,8 @@ static const struct migration {
     const char *what;
     int (*step)(struct store *store, MDB_txn *txn);
 } migrations[] = {
-    { "make the first schema", make_first_schema },
+    { "make the first schema", make_databases },
+    { "keep which runs are to be told of", make_databases },
 };
 
 uint32_t store_schema_version(void)

@@ -111,6 +111,7 @@ static const struct field run_fields[] = {
     U64(50, struct run_record, usage.failed_requests),
     STRING(51, struct run_record, evidence.left_running),
     U32(60, struct run_record, place),
+    U64(90, struct run_record, notice_due),
 };
 
 /* The first place has the tags from before there were more. */

@@ -83,6 +83,7 @@ struct run_record {
     struct run_error_record error;
     struct run_evidence_record evidence;
     struct run_usage_record usage;
+    uint64_t notice_due; /* number of the event that people are yet to be told of; 0 none */
 };
 
 /* Where in a session's workspace a run works. Its first two and where it lies are settled with the

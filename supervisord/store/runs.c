@@ -129,6 +129,8 @@ static int create(struct store *store, MDB_txn *txn, void *data, struct error *e
         rc = mdb_put(txn, store->dbi[STORE_RUN_SESSIONS], &key, &nothing, 0);
     if (rc == 0)
         rc = enter_state(store, txn, write->run);
+    if (rc == 0 && write->run->notice_due != 0)
+        rc = store_notice_set(store, txn, write->run);
     return rc != 0 ? rc : put_session_and_event(store, txn, write, err);
 }
 
@@ -168,6 +170,8 @@ static int change(struct store *store, MDB_txn *txn, const struct run_record *ol
         if (rc == 0)
             rc = enter_state(store, txn, run);
     }
+    if (rc == 0 && (old->notice_due != 0) != (run->notice_due != 0))
+        rc = store_notice_set(store, txn, run);
     if (rc == 0)
         rc = put_record(store, txn, write, 0);
     return rc != 0 ? rc : put_session_and_event(store, txn, write, err);
@@ -608,6 +612,8 @@ static int remove_run(struct store *store, MDB_txn *txn, const struct id *id)
         rc = store_events_remove(store, txn, id);
     if (rc == 0)
         rc = store_diff_remove(store, txn, id);
+    if (rc == 0)
+        rc = store_notice_remove(store, txn, id);
     return rc != 0 ? rc : del(store, txn, STORE_RUNS, store_id_val(id));
 }
 

@@ -70,6 +70,10 @@ int store_diff_put(struct store *store, const struct id *run, const void *data, 
                    struct error *err);
 int store_diff_load(struct store *store, const struct id *run, struct buf *out, struct error *err);
 
+/* Runs whose notice_due is set, oldest first: at most SIZE ids into RUNS. */
+int store_notices_due(struct store *store, struct id *runs, size_t size, size_t *count,
+                      struct error *err);
+
 /* Sessions. ----------------------------------------------------------------------------------- */
 int store_session_update(struct store *store, const struct session_record *session,
                          struct error *err);

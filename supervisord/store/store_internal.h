@@ -25,6 +25,7 @@ enum store_db {
     STORE_EVENT_INDEX,  /* events.c    run, number -> sequence */
     STORE_AUDIT,        /* audit.c     number -> audit record */
     STORE_AUDIT_RUNS,   /* audit.c     run, number -> nothing */
+    STORE_NOTICES,      /* notices.c   run -> nothing: those whose notice_due is set */
     STORE_DB_COUNT
 };
 
@@ -128,6 +129,10 @@ int store_runs_remove(struct store *store, MDB_txn *txn, const struct id *sessio
 
 /* diffs.c */
 int store_diff_remove(struct store *store, MDB_txn *txn, const struct id *run);
+
+/* notices.c: keeps the index in step with RUN's notice_due. */
+int store_notice_set(struct store *store, MDB_txn *txn, const struct run_record *run);
+int store_notice_remove(struct store *store, MDB_txn *txn, const struct id *run);
 
 /* sessions.c */
 int store_session_put(struct store *store, MDB_txn *txn, const struct session_record *session,

@@ -146,6 +146,10 @@ TEST(every_setting_is_read_from_the_file)
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
         "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
+        "  \"notices\": { \"program\": \"/opt/tell\", \"webhook\": \"https://a.example/x\",\n"
+        "    \"webhookSecret\": \"HOOK\", \"ntfy\": \"http://b.example/t\", \"ntfyToken\": "
+        "\"TOKEN\",\n"
+        "    \"desktop\": true, \"events\": [ \"ended\" ] },\n"
         "  \"web\": { \"enabled\": false, \"listen\": \"::1\", \"port\": 8080 },\n"
         "  \"log\": { \"level\": \"debug\" }, \"idleExitMinutes\": 9,\n"
         "  \"egress\": { \"allow\": [ \"*.Corp.example:443\", \"[2001:db8::1]:80\", "
@@ -199,6 +203,13 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->model_failures, 13);
     CHECK_EQ(config->model_retry_wait_seconds, 14);
     CHECK_EQ(config->model_requests, 15);
+    CHECK_STR(config->notices_program, "/opt/tell");
+    CHECK_STR(config->notices_webhook, "https://a.example/x");
+    CHECK_STR(config->notices_webhook_secret, "HOOK");
+    CHECK_STR(config->notices_ntfy, "http://b.example/t");
+    CHECK_STR(config->notices_ntfy_token, "TOKEN");
+    CHECK(config->notices_desktop);
+    CHECK_STR(config->notices_events[0], "ended");
     CHECK(!config->web_enabled);
     CHECK_STR(config->web_listen, "::1");
     CHECK_EQ(config->web_port, 8080);
