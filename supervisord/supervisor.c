@@ -17,6 +17,7 @@
 #include "run/run.h"
 #include "sandbox/cgroup.h"
 #include "registries.h"
+#include "service_manager.h"
 #include "signals.h"
 #include "store/store.h"
 #include "telling.h"
@@ -422,6 +423,16 @@ static void web_url(void *data, const char *run_id, struct buf *out)
 
 static void stop(void *data);
 
+/* The unit's, or one of our own. */
+static int take_socket(struct supervisor *supervisor, struct error *err)
+{
+    int fd;
+
+    if (service_manager_socket(supervisor->paths->socket, &fd, err) < 0)
+        return -1;
+    return fd >= 0 ? fd : fd_listen_unix(supervisor->paths->socket, SOCK_STREAM, 128, err);
+}
+
 static int start_control(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -442,7 +453,7 @@ static int start_control(struct supervisor *supervisor, struct error *err)
                                         .web_url = web_url,
                                         .on_shutdown = stop,
                                         .data = supervisor };
-    options.listen_fd = fd_listen_unix(supervisor->paths->socket, SOCK_STREAM, 128, err);
+    options.listen_fd = take_socket(supervisor, err);
     if (options.listen_fd >= 0)
         rc = control_start(&supervisor->control, &supervisor->loop, supervisor->runs,
                            supervisor->store, supervisor->vault, clock_system(), &options, err);
@@ -555,6 +566,7 @@ static void stop(void *data)
     supervisor->stopping = true;
     registries_close(supervisor->registries);
     log_info("supervisor", "stopping");
+    service_manager_tell("STOPPING=1");
     if (supervisor->signals_started)
         signals_close(&supervisor->signals, NULL);
     if (supervisor->idle_open)
@@ -680,6 +692,7 @@ static int start(struct supervisor *supervisor, struct error *err)
     log_info("supervisor", "version %s, pid %d, socket %s%s%s", SANDBOX_VERSION, (int)getpid(),
              supervisor->paths->socket, supervisor->web != NULL ? ", web " : "",
              supervisor->web != NULL ? web_origin(supervisor->web) : "");
+    service_manager_tell("READY=1");
     return 0;
 }
 

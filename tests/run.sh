@@ -29,6 +29,8 @@ need_build
 need_runtime
 need clang command clang
 need strace command strace
+need socat command socat
+need systemd command systemd-socket-activate
 need libclang-rt-dev file "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 install_needed || die "packages are missing"
 

@@ -146,6 +146,17 @@ static const struct ctl_command commands[] = {
       SESSION_DONT_START,
       CONNECT_ITSELF,
       cmd_doctor },
+    { "service",
+      "install | status | uninstall",
+      "the supervisor as a service of your systemd",
+      "install writes a socket and a service unit and starts them; a supervisor that runs is "
+      "stopped "
+      "before, its sandboxes\n"
+      "and agents go on meanwhile. status ends with 0 when the socket is open.",
+      { COMMON, 1, 1, 0 },
+      SESSION_DONT_START,
+      CONNECT_ITSELF,
+      cmd_service },
     { "call",
       "METHOD [JSON]",
       "send a raw request to the supervisor",

@@ -45,6 +45,9 @@ int cmd_audit(struct session *session, struct error *err);
 int cmd_call(struct session *session, struct error *err);
 int cmd_stop(struct session *session, struct error *err);
 
+/* cmd_service.c */
+int cmd_service(struct session *session, struct error *err);
+
 /* doctor.c */
 int cmd_doctor(struct session *session, struct error *err);
 
