@@ -65,9 +65,7 @@ static void write_note(void *data, const struct opencode_note *note)
 
 static char *data_path(const char *name, const char *end)
 {
-    const char *file = __FILE__;
-
-    return mem_printf("%.*s/data/%s%s", (int)(strrchr(file, '/') - file), file, name, end);
+    return mem_printf("%s/tests/unit/agent/data/%s%s", PROJECT_SOURCE_DIR, name, end);
 }
 
 static bool load(const char *name, const char *end, char **text, size_t *len)
