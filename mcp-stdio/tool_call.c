@@ -140,6 +140,9 @@ static const char *advice_when_lost(const struct tool *tool, enum call_fate fate
             return "It is not known whether the run was started: look with opencode_list_runs "
                    "before you try again, or try again with the same idempotencyKey. Runs that "
                    "exist are kept.";
+        if (tool->method == METHOD_RUN_SEND)
+            return "It is not known whether the message arrived: look with opencode_get_log before "
+                   "you say it again, or call again with the same idempotencyKey. Runs are kept.";
         return "Runs are kept and go on. Call again.";
     case CALL_REFUSED:
         break;

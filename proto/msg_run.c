@@ -160,6 +160,9 @@ const struct json_field run_send_fields[] = {
                     "at work, or runs wait already, it becomes a run of its own. steer: only into "
                     "the run at work, else refused. queue: always a run of its own, behind those "
                     "that have not ended."),
+    JSON_STRING_FIELD(struct run_send_params, idempotencyKey, JSON_OPTIONAL, 1, 200,
+                      "Any text that identifies this message: a second call with the same key "
+                      "says nothing again and returns what became of the first."),
     JSON_FIELD_LAST,
 };
 

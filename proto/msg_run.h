@@ -208,6 +208,7 @@ struct run_send_params {
     const char *sessionId;
     const char *message;
     int mode; /* enum run_message_mode */
+    const char *idempotencyKey;
 };
 extern const struct json_field run_send_fields[];
 struct run_answer_params {

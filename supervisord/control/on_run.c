@@ -83,7 +83,8 @@ static void reply_created(struct request *request, const struct run_record *run,
     struct json_writer writer;
 
     run_context(request->control, run, &web, &context);
-    if (action == RUN_MESSAGE_STEERED)
+    /* One that an idempotency key brought back may be long over. */
+    if (action == RUN_MESSAGE_STEERED && !run_ended(run))
         view_steered_message(&message, run);
     else
         view_created_message(&message, run, &context);
@@ -299,7 +300,7 @@ void on_run_send(struct request *request)
     message = (struct run_message){ .text = params.message,
                                     .session = &session,
                                     .mode = (enum run_send_mode)params.mode,
-                                    .idempotency_key = "",
+                                    .idempotency_key = or_empty(params.idempotencyKey),
                                     .local_caller = request->is_local_person };
     if (find_session(request->control, &params, &session, &err) < 0 ||
         run_send(request->control->runs, &message, &action, &run, &err) < 0)

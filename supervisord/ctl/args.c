@@ -21,7 +21,7 @@ static const struct option {
     [ARGS_HELP] = { "help", 'h', VALUE_NONE, NULL, "print this help" },
     [ARGS_JSON] = { "json", 0, VALUE_NONE, NULL, "print JSON" },
     [ARGS_KEY] = { "key", 0, VALUE_TEXT, "KEY",
-                   "idempotency key: the same key gives the same run" },
+                   "idempotency key: what is asked again under it is done once" },
     [ARGS_LIMIT] = { "limit", 'n', VALUE_NUMBER, "N", "at most so many" },
     [ARGS_MAX_BYTES] = { "max-bytes", 0, VALUE_NUMBER, "N", "cut the diff after so many bytes" },
     [ARGS_MODE] = { "mode", 0, VALUE_TEXT, "MODE",

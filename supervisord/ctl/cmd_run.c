@@ -490,6 +490,7 @@ int cmd_send(struct session *session, struct error *err)
                        buf_text(&id));
     json_member_string(&writer, "message", args->words[1]);
     json_member_string_opt(&writer, "mode", args->text[ARGS_MODE]);
+    json_member_string_opt(&writer, "idempotencyKey", args->text[ARGS_KEY]);
     json_write_object_end(&writer);
     if (session_call(session, "run.send", &body, &message, err) < 0)
         return -1;

@@ -77,7 +77,7 @@ static const struct ctl_command commands[] = {
       "say something to a session's agent",
       "An agent at work reads it at its next step; else it becomes a run of its own, after those "
       "of the session that have not ended. --mode chooses.",
-      { COMMON | ARGS_BIT(ARGS_MODE), 2, 2, 0 },
+      { COMMON | ARGS_BIT(ARGS_MODE) | ARGS_BIT(ARGS_KEY), 2, 2, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_send },

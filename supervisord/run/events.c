@@ -55,20 +55,23 @@ static void append(struct run *run, enum run_note kind, const char *text, const 
     event_record_finish(&note);
 }
 
-int events_note_durable(struct run *run, enum run_note kind, const char *text, const char *data,
-                        const char *key, struct error *err)
+int events_note_message(struct run *run, const char *text, const char *data, const char *id,
+                        const struct message_key *key, struct error *err)
 {
+    struct store *store = run->runs->store;
     struct event_record note;
     int rc;
 
     event_record_init(&note);
     note.number = ++run->record.last_event;
     note.time_ms = clock_wall_ms(run->runs->clock);
-    note.kind = (uint32_t)kind;
+    note.kind = RUN_NOTE_MESSAGE;
     record_set(&note.text, text);
     record_set(&note.data, data);
-    record_set(&note.key, key);
-    rc = store_run_update(run->runs->store, &run->record, NULL, &note, err);
+    record_set(&note.key, id);
+    rc = key->text[0] != '\0'
+             ? store_run_told(store, &run->record, &note, key->text, key->hash, err)
+             : store_run_update(store, &run->record, NULL, &note, err);
     if (rc < 0)
         run->record.last_event--;
     else

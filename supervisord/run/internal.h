@@ -181,9 +181,15 @@ void events_note(struct run *run, enum run_note kind, const char *text, const ch
 /* With the agent's own name for what is told, or NULL. */
 void events_note_as(struct run *run, enum run_note kind, const char *text, const char *data,
                     const char *key);
-/* In one transaction, at once, of any length and outside of the limits. */
-int events_note_durable(struct run *run, enum run_note kind, const char *text, const char *data,
-                        const char *key, struct error *err);
+/* A message's idempotency key, "" none, and what tells a repetition of it from another message. */
+struct message_key {
+    const char *text;
+    uint8_t hash[32];
+};
+/* A message for the run's agent, under the agent's own ID for it: in one transaction, at once, of
+ * any length and outside of the limits. */
+int events_note_message(struct run *run, const char *text, const char *data, const char *id,
+                        const struct message_key *key, struct error *err);
 /* What is said of the run's limits is kept also when its output is not. */
 void events_note_limit(struct run *run, const char *text, const char *data);
 void events_wake(struct runs *runs, const struct id *run);
@@ -327,6 +333,16 @@ void run_touch(struct run *run);
 void exec_cut_all(struct run *run);
 
 /* request.c */
+/* Four FNV-1a sums with different starts: enough to tell a repetition of one's own request from
+ * another request. */
+void request_hash(const char *const *parts, size_t count, uint32_t number, uint8_t to[32]);
+/* 0 RUN is what KEY made, or, STEERED, whose agent was told something under it; 1 the key is new;
+ * -1 refused: it was something else. */
+int request_find_repetition(struct runs *runs, const struct message_key *key,
+                            struct run_record *run, bool *steered, struct error *err);
+/* A new run, whose key is known to be new. */
+int request_create(struct runs *runs, const struct run_request *request, const uint8_t hash[32],
+                   struct run_record *run, struct error *err);
 const struct run_model_service *request_model_service(const struct runs *runs, const char *model);
 
 /* told.c: the keys of a run's stored events, and the end of what its agent said. NULL knows
@@ -343,7 +359,7 @@ const struct agent_message *told_messages(const struct told *told, size_t *count
 
 /* steer.c: messages for the run's agent while it works. */
 /* On disk when it returns 0. ERR_CONFLICT: not now, or not with this agent. */
-int steer_send(struct run *run, const char *text, struct error *err);
+int steer_send(struct run *run, const char *text, const struct message_key *key, struct error *err);
 /* For the driver's callbacks. */
 void steer_on_read(void *data, const char *message_id, const char *unread);
 /* The run can't be gone on with: tells of what its agent hasn't read. */

@@ -23,18 +23,12 @@ const struct run_model_service *request_model_service(const struct runs *runs, c
     return NULL;
 }
 
-/* Four FNV-1a sums with different starts: enough to tell a repetition of one's own request from
- * another request. */
-static void hash_request(const struct run_request *request, uint8_t to[32])
+void request_hash(const char *const *parts, size_t count, uint32_t number, uint8_t to[32])
 {
-    const char *const parts[] = { request->task,       request->repository, request->branch,
-                                  request->session_id, request->model,      request->title,
-                                  request->agent };
-
     for (unsigned lane = 0; lane < 4; lane++) {
-        uint64_t sum = STR_HASH_START ^ (lane * 0x9e3779b97f4a7c15u) ^ request->timeout_minutes;
+        uint64_t sum = STR_HASH_START ^ (lane * 0x9e3779b97f4a7c15u) ^ number;
 
-        for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        for (size_t i = 0; i < count; i++) {
             sum = str_hash(sum, parts[i]);
             sum = (sum ^ 0x1ffu) * STR_HASH_PRIME;
         }
@@ -249,23 +243,29 @@ static int new_session(struct runs *runs, const struct run_request *request, uin
     return rc;
 }
 
-static int find_repetition(struct runs *runs, const struct run_request *request,
-                           const uint8_t hash[32], struct run_record *run, struct error *err)
+int request_find_repetition(struct runs *runs, const struct message_key *key,
+                            struct run_record *run, bool *steered, struct error *err)
 {
     struct error local = ERROR_INIT;
+    uint8_t told[32];
+    int rc;
 
-    if (request->idempotency_key[0] == '\0')
+    if (key->text[0] == '\0')
         return 1;
-    if (store_run_by_key(runs->store, request->idempotency_key, run, &local) < 0) {
+    rc = store_run_by_key(runs->store, key->text, run, &local);
+    *steered = rc == 0 && !str_equal(run->idempotency_key, key->text);
+    if (*steered)
+        rc = store_told_by_key(runs->store, key->text, told, &local);
+    if (rc < 0) {
         if (local.code == ERR_NOT_FOUND)
             return 1;
         *err = local;
         return -1;
     }
-    if (memcmp(run->request_hash, hash, 32) == 0)
+    if (memcmp(*steered ? told : run->request_hash, key->hash, sizeof(key->hash)) == 0)
         return run_load(runs, &run->id, run, err);
     error_argument(err, "idempotencyKey", "`%.60s` was used for a different request (run %s)",
-                   request->idempotency_key, run->id.text);
+                   key->text, run->id.text);
     err->code = ERR_CONFLICT;
     return -1;
 }
@@ -338,20 +338,14 @@ static int write_run(struct runs *runs, struct run_record *run, struct session_r
     return rc;
 }
 
-static int create(struct runs *runs, const struct run_request *request, struct run_record *run,
-                  struct session_record *session, struct error *err)
+static int create(struct runs *runs, const struct run_request *request, const uint8_t hash[32],
+                  struct run_record *run, struct session_record *session, struct error *err)
 {
     const struct agent_driver *driver;
     const struct agent_profile *profile;
     uint64_t now = clock_wall_ms(runs->clock);
-    uint8_t hash[32];
     struct run *live;
-    int repeated;
 
-    hash_request(request, hash);
-    repeated = find_repetition(runs, request, hash, run, err);
-    if (repeated <= 0)
-        return repeated;
     if (str_blank(request->task))
         return error_argument(err, "task", "must say what is to be done; it is empty or blank");
     if (branch_check(request->branch, err) < 0)
@@ -365,7 +359,7 @@ static int create(struct runs *runs, const struct run_request *request, struct r
     run_record_finish(run);
     run_record_init(run);
     fill_run(runs, request, session, now, run);
-    memcpy(run->request_hash, hash, sizeof(hash));
+    memcpy(run->request_hash, hash, sizeof(run->request_hash));
     if (check_agent(runs, run->agent, &driver, &profile, err) < 0)
         return -1;
     if (run->model[0] == '\0')
@@ -383,16 +377,31 @@ static int create(struct runs *runs, const struct run_request *request, struct r
     return 0;
 }
 
-int run_create(struct runs *runs, const struct run_request *request, struct run_record *run,
-               struct error *err)
+int request_create(struct runs *runs, const struct run_request *request, const uint8_t hash[32],
+                   struct run_record *run, struct error *err)
 {
     struct session_record session;
     int rc;
 
     session_record_init(&session);
-    rc = create(runs, request, run, &session, err);
+    rc = create(runs, request, hash, run, &session, err);
     session_record_finish(&session);
     return rc;
+}
+
+int run_create(struct runs *runs, const struct run_request *request, struct run_record *run,
+               struct error *err)
+{
+    const char *const parts[] = { request->task,       request->repository, request->branch,
+                                  request->session_id, request->model,      request->title,
+                                  request->agent };
+    struct message_key key = { .text = request->idempotency_key };
+    bool steered;
+    int repeated;
+
+    request_hash(parts, ARRAY_LEN(parts), request->timeout_minutes, key.hash);
+    repeated = request_find_repetition(runs, &key, run, &steered, err);
+    return repeated <= 0 ? repeated : request_create(runs, request, key.hash, run, err);
 }
 
 int run_cancel(struct runs *runs, const struct id *id, struct error *err)

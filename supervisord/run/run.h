@@ -164,7 +164,8 @@ struct run_message {
     bool local_caller;
 };
 /* What a client says to a session's agent. A run of its own has the agent, model and time limit of
- * the session's newest run. */
+ * the session's newest run. An idempotency key seen before with the same message, session and mode
+ * gives what that one became, and nothing is said again; with anything else ERR_CONFLICT. */
 int run_send(struct runs *runs, const struct run_message *message, enum run_send_action *action,
              struct run_record *run, struct error *err);
 /* Asks for the end; the final state comes later. Ended runs are left as they are (0). */

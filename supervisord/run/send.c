@@ -31,7 +31,7 @@ static bool has_queued(struct runs *runs, const struct id *session)
 
 /* 0 done, 1 it has to become a run, -1 refused. */
 static int try_to_steer(struct runs *runs, const struct run_message *message,
-                        struct run_record *record, struct error *err)
+                        const struct message_key *key, struct run_record *record, struct error *err)
 {
     struct run *run = registry_find_session(runs, message->session, true);
     struct error local = ERROR_INIT;
@@ -46,7 +46,7 @@ static int try_to_steer(struct runs *runs, const struct run_message *message,
                   "no run of the session is at work; with mode queue the message becomes a run");
         return -1;
     }
-    if (steer_send(run, message->text, &local) == 0) {
+    if (steer_send(run, message->text, key, &local) == 0) {
         run_record_finish(record);
         run_record_copy(record, &run->record);
         return 0;
@@ -57,8 +57,8 @@ static int try_to_steer(struct runs *runs, const struct run_message *message,
     return -1;
 }
 
-static int make_run(struct runs *runs, const struct run_message *message, struct run_record *run,
-                    struct error *err)
+static int make_run(struct runs *runs, const struct run_message *message,
+                    const struct message_key *key, struct run_record *run, struct error *err)
 {
     struct run_record newest;
     struct run_request wanted = { .task = message->text,
@@ -68,7 +68,7 @@ static int make_run(struct runs *runs, const struct run_message *message, struct
                                   .model = "",
                                   .title = "",
                                   .agent = "",
-                                  .idempotency_key = message->idempotency_key,
+                                  .idempotency_key = key->text,
                                   .local_caller = message->local_caller };
     int rc;
 
@@ -76,19 +76,37 @@ static int make_run(struct runs *runs, const struct run_message *message, struct
     rc = load_newest(runs, message->session, &newest, err);
     wanted.timeout_minutes = (uint32_t)(newest.timeout_ms / 60000);
     if (rc == 0)
-        rc = run_create(runs, &wanted, run, err);
+        rc = request_create(runs, &wanted, key->hash, run, err);
     run_record_finish(&newest);
     return rc;
+}
+
+/* Which action the earlier one was, as far as it shows still. */
+static enum run_send_action earlier_action(const struct run_record *run, bool steered)
+{
+    if (steered)
+        return RUN_SENT_STEERED;
+    return run->state == RUN_QUEUED ? RUN_SENT_QUEUED : RUN_SENT_FOLLOW_UP;
 }
 
 int run_send(struct runs *runs, const struct run_message *message, enum run_send_action *action,
              struct run_record *run, struct error *err)
 {
     bool busy = registry_find_session(runs, message->session, false) != NULL;
-    int rc = str_blank(message->text)
-                 ? error_argument(err, "message", "must say something; it is empty or blank")
-                 : try_to_steer(runs, message, run, err);
+    const char *const parts[] = { "run.send", message->session->text, message->text };
+    struct message_key key = { .text = message->idempotency_key };
+    bool steered = false;
+    int rc;
 
+    if (str_blank(message->text))
+        return error_argument(err, "message", "must say something; it is empty or blank");
+    request_hash(parts, ARRAY_LEN(parts), (uint32_t)message->mode, key.hash);
+    rc = request_find_repetition(runs, &key, run, &steered, err);
+    if (rc <= 0) {
+        *action = earlier_action(run, steered);
+        return rc;
+    }
+    rc = try_to_steer(runs, message, &key, run, err);
     *action = rc == 0 ? RUN_SENT_STEERED : busy ? RUN_SENT_QUEUED : RUN_SENT_FOLLOW_UP;
-    return rc <= 0 ? rc : make_run(runs, message, run, err);
+    return rc <= 0 ? rc : make_run(runs, message, &key, run, err);
 }

@@ -75,7 +75,7 @@ static int check(const struct run *run, struct error *err)
     return 0;
 }
 
-int steer_send(struct run *run, const char *text, struct error *err)
+int steer_send(struct run *run, const char *text, const struct message_key *key, struct error *err)
 {
     char id[AGENT_MESSAGE_ID_SIZE];
     struct agent_message message = { .id = id, .text = text };
@@ -85,7 +85,7 @@ int steer_send(struct run *run, const char *text, struct error *err)
     if (check(run, err) < 0 || run->driver->steer_id(run->agent, id, err) < 0)
         return -1;
     data = make_data(id, "sent");
-    if (events_note_durable(run, RUN_NOTE_MESSAGE, text, data, id, err) < 0)
+    if (events_note_message(run, text, data, id, key, err) < 0)
         return -1;
     log_info(run->record.id.text, "message %s for its agent", id);
     run->driver->steer(run->agent, &message);

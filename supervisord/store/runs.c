@@ -5,13 +5,24 @@
 #include "common/mem.h"
 #include "store/store_internal.h"
 
-enum { PAGE_RUNS = 32, PAGE_BYTES = 1 << 20, STATE_KEY_SIZE = 1 + STORE_ID_LEN };
+enum {
+    PAGE_RUNS = 32,
+    PAGE_BYTES = 1 << 20,
+    STATE_KEY_SIZE = 1 + STORE_ID_LEN,
+    HASH_SIZE = 32,
+    TOLD_SIZE = STORE_ID_LEN + HASH_SIZE, /* value of a message's idempotency key */
+    TOLD_PREFIX_SIZE = 1 + STORE_ID_LEN,  /* NUL, which no key begins with, and the run */
+    TOLD_KEY_MAX = TOLD_PREFIX_SIZE + STORE_KEY_MAX,
+};
+_Static_assert(TOLD_KEY_MAX <= 511, "what LMDB takes for a key");
 
 struct run_write {
     const struct run_record *run;
     const struct session_record *session;
     const struct event_record *event;
     const struct buf *record; /* RUN encoded */
+    const char *told_key;     /* of EVENT's message; NULL: none */
+    const uint8_t *told_hash;
 };
 
 /* Indexes ------------------------------------------------------------------------------------- */
@@ -153,6 +164,39 @@ static int load(struct store *store, MDB_txn *txn, const struct id *id, struct r
     return STORE_REFUSED;
 }
 
+/* From the run to the keys of its messages, so that they go when it goes. */
+static MDB_val told_key(uint8_t to[TOLD_KEY_MAX], const struct id *run, const char *key, size_t len)
+{
+    to[0] = '\0';
+    memcpy(to + 1, run->text, STORE_ID_LEN);
+    memcpy(to + TOLD_PREFIX_SIZE, key, len);
+    return store_val(to, TOLD_PREFIX_SIZE + len);
+}
+
+static int put_told_key(struct store *store, MDB_txn *txn, const struct run_write *write,
+                        struct error *err)
+{
+    size_t len = strlen(write->told_key);
+    uint8_t bytes[TOLD_KEY_MAX];
+    uint8_t told[TOLD_SIZE];
+    MDB_val key = store_val(write->told_key, len);
+    MDB_val value = store_val(told, sizeof(told));
+    MDB_val nothing = store_val("", 0);
+    int rc;
+
+    memcpy(told, write->run->id.text, STORE_ID_LEN);
+    memcpy(told + STORE_ID_LEN, write->told_hash, HASH_SIZE);
+    rc = mdb_put(txn, store->dbi[STORE_RUN_KEYS], &key, &value, MDB_NOOVERWRITE);
+    if (rc == MDB_KEYEXIST) {
+        error_set(err, ERR_CONFLICT, 0, "the idempotency key is taken");
+        return STORE_REFUSED;
+    }
+    if (rc != 0)
+        return rc;
+    key = told_key(bytes, &write->run->id, write->told_key, len);
+    return mdb_put(txn, store->dbi[STORE_RUN_KEYS], &key, &nothing, 0);
+}
+
 static int change(struct store *store, MDB_txn *txn, const struct run_record *old,
                   const struct run_write *write, struct error *err)
 {
@@ -174,6 +218,8 @@ static int change(struct store *store, MDB_txn *txn, const struct run_record *ol
         rc = store_notice_set(store, txn, run);
     if (rc == 0)
         rc = put_record(store, txn, write, 0);
+    if (rc == 0 && write->told_key != NULL)
+        rc = put_told_key(store, txn, write, err);
     return rc != 0 ? rc : put_session_and_event(store, txn, write, err);
 }
 
@@ -190,6 +236,13 @@ static int update(struct store *store, MDB_txn *txn, void *data, struct error *e
     return rc;
 }
 
+static int check_key(const char *key, struct error *err)
+{
+    if (strlen(key) > STORE_KEY_MAX)
+        return error_argument(err, "idempotencyKey", "is longer than %d bytes", STORE_KEY_MAX);
+    return 0;
+}
+
 static int check_record(const struct run_record *run, struct error *err)
 {
     if (!id_parse(ID_KIND_RUN, run->id.text, NULL) ||
@@ -197,9 +250,7 @@ static int check_record(const struct run_record *run, struct error *err)
         return error_set(err, ERR_BUG, 0, "a run's record without ids of a run and a session");
     if (run->state >= STORE_STATES)
         return error_set(err, ERR_BUG, 0, "run state %u is out of range", run->state);
-    if (strlen(run->idempotency_key) > STORE_KEY_MAX)
-        return error_argument(err, "idempotencyKey", "is longer than %d bytes", STORE_KEY_MAX);
-    return 0;
+    return check_key(run->idempotency_key, err);
 }
 
 static int write_run(struct store *store, struct run_write *write,
@@ -241,6 +292,17 @@ int store_run_update(struct store *store, const struct run_record *run,
     return write_run(store, &write, update, err);
 }
 
+int store_run_told(struct store *store, const struct run_record *run,
+                   const struct event_record *event, const char *key, const uint8_t hash[32],
+                   struct error *err)
+{
+    struct run_write write = { .run = run, .event = event, .told_key = key, .told_hash = hash };
+
+    if (key[0] == '\0')
+        return error_set(err, ERR_BUG, 0, "run %s: a message without a key", run->id.text);
+    return check_key(key, err) < 0 ? -1 : write_run(store, &write, update, err);
+}
+
 /* Load ---------------------------------------------------------------------------------------- */
 
 int store_run_exists(struct store *store, MDB_txn *txn, const struct id *run)
@@ -277,27 +339,54 @@ int store_run_load(struct store *store, const struct id *id, struct run_record *
     return rc == 0 ? 0 : store_fail(store, rc, err, "read a run");
 }
 
+/* VALUE is that of an idempotency key. */
+static int find_key(struct store *store, MDB_txn *txn, const char *text, MDB_val *value,
+                    struct error *err)
+{
+    MDB_val key = store_val(text, strlen(text));
+    int rc = MDB_NOTFOUND;
+
+    if (key.mv_size > 0 && key.mv_size <= STORE_KEY_MAX)
+        rc = mdb_get(txn, store->dbi[STORE_RUN_KEYS], &key, value);
+    if (rc == MDB_NOTFOUND) {
+        error_set(err, ERR_NOT_FOUND, 0, "nothing has this idempotency key");
+        return STORE_REFUSED;
+    }
+    if (rc == 0 && value->mv_size != STORE_ID_LEN && value->mv_size != TOLD_SIZE)
+        return MDB_CORRUPTED;
+    return rc;
+}
+
 static int load_by_key(struct store *store, MDB_txn *txn, const char *text, struct run_record *run,
                        struct error *err)
 {
     struct id id;
-    MDB_val key = store_val(text, strlen(text));
     MDB_val value;
-    int rc = MDB_NOTFOUND;
+    int rc = find_key(store, txn, text, &value, err);
 
-    if (key.mv_size > 0 && key.mv_size <= STORE_KEY_MAX)
-        rc = mdb_get(txn, store->dbi[STORE_RUN_KEYS], &key, &value);
-    if (rc == MDB_NOTFOUND) {
-        error_set(err, ERR_NOT_FOUND, 0, "no run has this idempotency key");
-        return STORE_REFUSED;
-    }
     if (rc != 0)
         return rc;
-    if (value.mv_size != STORE_ID_LEN)
-        return MDB_CORRUPTED;
     memcpy(id.text, value.mv_data, STORE_ID_LEN);
     id.text[STORE_ID_LEN] = '\0';
     return load_with_events(store, txn, &id, run, err);
+}
+
+int store_told_by_key(struct store *store, const char *key, uint8_t hash[32], struct error *err)
+{
+    MDB_txn *txn;
+    MDB_val value;
+
+    if (store_read_begin(store, &txn, err) < 0)
+        return -1;
+    int rc = find_key(store, txn, key, &value, err);
+    if (rc == 0 && value.mv_size != TOLD_SIZE) {
+        error_set(err, ERR_NOT_FOUND, 0, "no message has this idempotency key");
+        rc = STORE_REFUSED;
+    }
+    if (rc == 0)
+        memcpy(hash, (const uint8_t *)value.mv_data + STORE_ID_LEN, HASH_SIZE);
+    store_read_end(store);
+    return rc == 0 ? 0 : store_fail(store, rc, err, "read a message's key");
 }
 
 int store_run_by_key(struct store *store, const char *key, struct run_record *run,
@@ -604,10 +693,38 @@ static int remove_indexes(struct store *store, MDB_txn *txn, const struct id *id
     return rc;
 }
 
+static int remove_told_keys(struct store *store, MDB_txn *txn, const struct id *id)
+{
+    uint8_t bytes[TOLD_KEY_MAX];
+    MDB_cursor *cursor;
+    MDB_val key;
+    MDB_val value;
+    int rc = mdb_cursor_open(txn, store->dbi[STORE_RUN_KEYS], &cursor);
+
+    if (rc != 0)
+        return rc;
+    while (rc == 0) {
+        key = told_key(bytes, id, "", 0);
+        rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+        if (rc != 0 || key.mv_size <= TOLD_PREFIX_SIZE || key.mv_size > TOLD_KEY_MAX ||
+            memcmp(key.mv_data, bytes, TOLD_PREFIX_SIZE) != 0)
+            break;
+        memcpy(bytes, key.mv_data, key.mv_size);
+        value = store_val(bytes + TOLD_PREFIX_SIZE, key.mv_size - TOLD_PREFIX_SIZE);
+        rc = mdb_cursor_del(cursor, 0);
+        if (rc == 0)
+            rc = del(store, txn, STORE_RUN_KEYS, value);
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
 static int remove_run(struct store *store, MDB_txn *txn, const struct id *id)
 {
     int rc = remove_indexes(store, txn, id);
 
+    if (rc == 0)
+        rc = remove_told_keys(store, txn, id);
     if (rc == 0)
         rc = store_events_remove(store, txn, id);
     if (rc == 0)

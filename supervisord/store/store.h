@@ -41,13 +41,22 @@ int store_run_create(struct store *store, const struct run_record *run,
 int store_run_update(struct store *store, const struct run_record *run,
                      const struct session_record *session, const struct event_record *event,
                      struct error *err);
+/* As store_run_update, with the idempotency KEY of what EVENT says to the run's agent in the same
+ * transaction; HASH tells another message under the key from that one. ERR_CONFLICT when the key is
+ * taken. */
+int store_run_told(struct store *store, const struct run_record *run,
+                   const struct event_record *event, const char *key, const uint8_t hash[32],
+                   struct error *err);
 /* Records come back into a RUN (or SESSION) that is initialised. last_event counts also events that
  * were appended after the run's last update, so the next number is always last_event + 1. */
 int store_run_load(struct store *store, const struct id *id, struct run_record *run,
                    struct error *err);
-/* The run made with this idempotency key, or ERR_NOT_FOUND. */
+/* The run made with this idempotency key, or ERR_NOT_FOUND. One whose agent was told something
+ * under it counts as well: its own key is another one then, or none. */
 int store_run_by_key(struct store *store, const char *key, struct run_record *run,
                      struct error *err);
+/* The hash that store_run_told was given with KEY, or ERR_NOT_FOUND. */
+int store_told_by_key(struct store *store, const char *key, uint8_t hash[32], struct error *err);
 
 struct store_run_filter {
     const struct id *session; /* NULL: any */

@@ -16,7 +16,8 @@ enum store_db {
     STORE_RUNS,         /* runs.c      run -> run record */
     STORE_RUN_SESSIONS, /* runs.c      session, run -> nothing */
     STORE_RUN_STATES,   /* runs.c      state (1 byte), run -> nothing */
-    STORE_RUN_KEYS,     /* runs.c      idempotency key -> run */
+    STORE_RUN_KEYS,     /* runs.c      idempotency key -> run, for a message with its hash;
+                                       NUL, run, a message's key -> nothing */
     STORE_RUN_COUNTS,   /* runs.c      state (1 byte) -> number of runs */
     STORE_DIFFS,        /* diffs.c     run -> version byte, diff */
     STORE_SESSIONS,     /* sessions.c  session -> session record */

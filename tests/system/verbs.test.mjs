@@ -92,16 +92,25 @@ test('a supervisor that is killed in the middle loses and repeats no message', {
         await client.tool('opencode_send_message', { runId, message: words(number) });
     // These are on their way to an agent that doesn't move, and nobody knows whether they arrive.
     const [agent] = agentsOf(lab);
+    const keyed = number => ({ runId, message: words(number), mode: 'steer', idempotencyKey: `key ${number}` });
     process.kill(agent.pid, 'SIGSTOP');
     try {
         for (const number of [5, 6, 7])
-            assert.equal((await client.tool('opencode_send_message', { runId, message: words(number) })).action, 'steered');
+            assert.equal((await client.tool('opencode_send_message', keyed(number))).action, 'steered');
         await killNow(await lab.supervisorPid());
     } finally {
         process.kill(agent.pid, 'SIGCONT');
     }
     await restart(lab);
     const next = await lab.connect();
+    // Who got no answer says it again, under its key, even before the agent is taken up; another message has no right to the key.
+    for (const number of [7, 6, 5, 7]) {
+        const again = await next.tool('opencode_send_message', keyed(number));
+        assert.deepEqual([again.action, again.runId], ['steered', runId]);
+    }
+    const other = await next.call('opencode_send_message', { ...keyed(5), message: words(6) });
+    assert.match(other.content[0].text, /idempotencyKey.*key 5.*different request/);
+    assert.equal((await lab.ctl(['send', '--key', 'key 5', '--mode', 'queue', runId, words(5)])).code, 5);
     for (const number of [8, 9])
         assert.equal((await insist(next, { runId, message: words(number) })).action, 'steered');
     await killNow(await lab.supervisorPid());
@@ -114,6 +123,8 @@ test('a supervisor that is killed in the middle loses and repeats no message', {
     const view = await last.result(runId);
     assert.equal(view.status, 'completed', JSON.stringify(view));
     await checkRead(lab, runId, 12);
+    assert.equal((await last.tool('opencode_send_message', keyed(5))).status, 'completed');
+    assert.equal((await lab.ctlJson(['list'])).runs.length, 1);
     await checkNothingLeft(lab);
 }));
 

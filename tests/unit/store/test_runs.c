@@ -97,6 +97,65 @@ TEST(an_idempotency_key_leads_to_its_run_and_is_taken_once)
     store_close(store);
 }
 
+/* Deleting the session takes the keys along, and nobody else's. */
+TEST(a_messages_key_is_written_with_it_and_goes_with_its_session)
+{
+    struct error err = ERROR_INIT;
+    struct store *store = sample_open();
+    struct run_record run;
+    struct run_record found;
+    struct event_record said;
+    char long_key[STORE_KEY_MAX + 1];
+    uint8_t hash[32];
+    uint8_t read[32] = { 0 };
+
+    memset(hash, 7, sizeof(hash));
+    memset(long_key, 'k', sizeof(long_key));
+    long_key[STORE_KEY_MAX] = '\0';
+    CHECK_OK(sample_create(store, 1, 1, 0, &err));
+    CHECK_OK(sample_create(store, 2, 2, 0, &err));
+    run_record_init(&found);
+    event_record_init(&said);
+    sample_run(&run, 1, 1, 0);
+    CHECK_OK(store_run_load(store, &run.id, &run, &err));
+    said.number = ++run.last_event;
+    record_set(&said.text, "also the README");
+    CHECK_CODE(store_told_by_key(store, "k1", read, &err), ERR_NOT_FOUND);
+    CHECK_OK(store_run_told(store, &run, &said, "k1", hash, &err));
+    CHECK_OK(store_told_by_key(store, "k1", read, &err));
+    CHECK(memcmp(read, hash, sizeof(hash)) == 0);
+    CHECK_OK(store_run_by_key(store, "k1", &found, &err));
+    CHECK_STR(found.id.text, run.id.text);
+    CHECK_EQ(found.last_event, run.last_event);
+    CHECK_STR(found.idempotency_key, "");
+
+    /* Taken: neither the key nor the event is written. */
+    said.number = ++run.last_event;
+    CHECK_CODE(store_run_told(store, &run, &said, "k1", hash, &err), ERR_CONFLICT);
+    CHECK_EQ(store_event_last(store, &run.id), run.last_event - 1);
+    CHECK_OK(store_run_told(store, &run, &said, long_key, hash, &err));
+    run_record_finish(&run);
+    sample_run(&run, 3, 1, 0);
+    record_set(&run.idempotency_key, "k1");
+    CHECK_CODE(store_run_create(store, &run, NULL, NULL, &err), ERR_CONFLICT);
+
+    run_record_finish(&run);
+    sample_run(&run, 2, 2, 0);
+    CHECK_OK(store_run_load(store, &run.id, &run, &err));
+    said.number = ++run.last_event;
+    CHECK_OK(store_run_told(store, &run, &said, "k2", hash, &err));
+    run.session = sample_id(ID_KIND_SESSION, 1);
+    CHECK_OK(store_session_delete(store, &run.session, &err));
+    CHECK_CODE(store_run_by_key(store, "k1", &found, &err), ERR_NOT_FOUND);
+    CHECK_CODE(store_run_by_key(store, long_key, &found, &err), ERR_NOT_FOUND);
+    CHECK_OK(store_run_by_key(store, "k2", &found, &err));
+    CHECK_OK(store_told_by_key(store, "k2", read, &err));
+    event_record_finish(&said);
+    run_record_finish(&run);
+    run_record_finish(&found);
+    store_close(store);
+}
+
 TEST(counters_follow_states_and_failed_updates_leave_them)
 {
     struct error err = ERROR_INIT;
