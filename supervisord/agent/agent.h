@@ -144,6 +144,9 @@ struct agent_files {
 struct agent_driver {
     const char *name; /* "opencode", "shell", "acp" */
     bool by_profile;  /* can only start agents that a profile describes */
+    /* A resume hears only what is still to come: an answer that was read and not recorded is lost.
+     */
+    bool resumes_blind;
     /* Its own lasting program inside, or the folder of such, which is there when a prompt has ended
      * and no leftover of it; NULL: none. */
     const char *program;

@@ -320,6 +320,7 @@ static void on_agent_event(void *data, const struct agent_event *event)
     struct run *run = data;
 
     run_touch(run);
+    run->unheard = false;
     switch (event->kind) {
     case AGENT_EVENT_ALIVE:
     case AGENT_EVENT_RUNNING:
@@ -492,6 +493,7 @@ int driver_resume(struct run *run, struct error *err)
 
     if (prompted)
         start_watch(run);
+    run->unheard = true;
     driver_setup_init(&setup, run, "");
     rc = run->driver->resume(&run->agent, run->runs->loop, &host, &setup.options, &resume,
                              &callbacks, err);

@@ -47,6 +47,9 @@ void recover_lost(struct run *run, const char *why)
         admission_time_out(run);
         return;
     }
+    /* As far as it is known, its agent's last words. */
+    if (run->record.outcome == RUN_OUTCOME_NONE && run->record.output[0] == '\0')
+        record_set(&run->record.output, told_output(run->told));
     if (run->record.outcome == RUN_OUTCOME_NONE)
         run_note_error(run, "interrupted",
                        why != NULL ? why

@@ -39,6 +39,12 @@ static void stalled(struct run *run)
     char *message = mem_printf("no sign of life from the agent or its model for %u minutes",
                                run->runs->options.stall_minutes);
 
+    /* Nobody knows whether it hangs or has ended long ago. */
+    if (run->unheard && run->driver->resumes_blind) {
+        recover_lost(run, "its agent has said nothing since a new supervisor took the run up: its "
+                          "answer may have been lost with the one before");
+        return;
+    }
     run->driver->abort(run->agent);
     run_fail(run, kind->code, message, kind->hint, kind->retryable);
 }

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { fakeOpencode, fakeOpencodeRepository } from './fakes.mjs';
 import { finalStates, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
-import { agentsOf, checkNothingLeft, logOf } from './living.mjs';
+import { agentsOf, checkNothingLeft, logOf, toolsOf } from './living.mjs';
 
 const quick = { model: false, agent: false };
 
@@ -86,6 +87,16 @@ test('while its agent starts', { timeout: 300000 }, () => withLab({}, async lab 
     await checkNothingLeft(lab);
 }));
 
+// The real one takes a prompt up within a moment: this one never does.
+test('while its prompt is sent', { timeout: 300000 }, () => withLab({ ...quick, config: () => ({ agents: fakeOpencode }) }, async lab => {
+    const { runId, sessionId } = await lab.ctlJson(['run', '--repo', await fakeOpencodeRepository(lab, 'fake'), 'FAKE-IGNORED']);
+    const view = await cancelIn(lab, runId, 'prompt', { words: /cancelled after/ });
+    assert.equal(view.verdict, 'incomplete');
+    const next = await lab.ctlJson(['send', sessionId, 'do it well']);
+    assert.equal((await lab.ended(next.runId)).result.output, 'well done');
+    await checkNothingLeft(lab);
+}));
+
 test('while its agent works', { timeout: 300000 }, () => withLab(quick, async lab => {
     const { runId } = await lab.ctlJson(['run', '--agent', 'shell', '--repo', await lab.repository(), `echo begun > begun.txt; (sleep 3600 &); ${gate}`]);
     await waitFor('it works', async () => (await lab.exec(runId, ['test', '-p', '/tmp/gate'])).code === 0);
@@ -108,5 +119,17 @@ test('an agent that doesn\'t listen is ended all the same', { timeout: 300000 },
 test('while its changes are collected', { timeout: 300000 }, () => withLab(quick, async lab => {
     const { runId } = await lab.ctlJson(['run', '--agent', 'shell', '--repo', await lab.repository(), 'rm .git/HEAD; mkfifo .git/HEAD; echo through']);
     await cancelIn(lab, runId, 'collect', { status: 'completed', words: /completed in/, withinMs: 120000 });
+    await checkNothingLeft(lab);
+}));
+
+// Here, too. Its sandbox can't end as long as the tool that made it doesn't move, until that is given up.
+test('while its sandbox is ended', { timeout: 300000 }, () => withLab(quick, async lab => {
+    const runId = await start(lab, [`${gate}; echo through`]);
+    await waitFor('it works', async () => (await lab.exec(runId, ['test', '-p', '/tmp/gate'])).code === 0);
+    const [tool] = toolsOf(lab);
+    process.kill(tool.pid, 'SIGSTOP');
+    await lab.exec(runId, ['sh', '-c', 'echo go > /tmp/gate']);
+    const view = await cancelIn(lab, runId, 'stop', { status: 'completed', words: /completed in/ });
+    assert.equal(view.result.output.trim(), 'through');
     await checkNothingLeft(lab);
 }));

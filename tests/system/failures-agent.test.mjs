@@ -1,24 +1,10 @@
-// How the agent itself can fail, at its start and in its own protocol, in ways that the real one can't be made to: node with
-// tests/fake/opencode-serve.js in its place, in the real sandbox. Behind each row a good run of the same session.
+// How the agent itself can fail, at its start and in its own protocol, in ways that the real one can't be made to: the fakes of fakes.mjs
+// in its place, in the real sandbox. Behind each row a good run of the same session.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
-import path from 'node:path';
-import { test } from 'node:test';
-import { must, testsFolder, waitFor, withLab } from './lab.mjs';
-import { checkNothingLeft } from './living.mjs';
-
-// A repository whose root holds the fake, so that it is what `node serve` runs there.
-async function fakeRepository(lab, name, modes) {
-    const folder = path.join(lab.repositories, name);
-    fs.mkdirSync(folder);
-    fs.copyFileSync(path.join(testsFolder, 'fake/opencode-serve.js'), path.join(folder, 'serve.js'));
-    fs.writeFileSync(path.join(folder, 'mode.json'), JSON.stringify({ modes }));
-    const git = ['-c', 'user.name=lab', '-c', 'user.email=lab@example.invalid', '-C', folder];
-    await must('git', ['init', '-q', '-b', 'main', folder]);
-    await must('git', [...git, 'add', '-A']);
-    await must('git', [...git, 'commit', '-q', '-m', 'A fake']);
-    return folder;
-}
+import { describe, test } from 'node:test';
+import { fakeAcp, fakeAcpRepository, fakeOpencode, fakeOpencodeRepository } from './fakes.mjs';
+import { waitFor, withLab } from './lab.mjs';
+import { checkNothingLeft, killNow, logOf, restart } from './living.mjs';
 
 const failed = (code, phase, words, retryable) => ({ status: 'failed', code, phase, words, retryable });
 const answerWith = answer => async (lab, run) => {
@@ -57,16 +43,18 @@ function check(row, view) {
 }
 
 const settings = {
-    agents: { startSeconds: 20, opencode: { path: process.execPath } },
+    agents: { startSeconds: 20, ...fakeOpencode },
     limits: { concurrentRuns: 4, freeMemoryMiB: 0, memoryPressurePercent: 0 },
     run: { stallMinutes: 1 },
 };
+
+describe('how an agent can fail', { concurrency: true, timeout: 900000 }, () => {
 
 test('an agent that fails has its name, and the next run of its session works', { timeout: 900000 },
     () => withLab({ model: false, agent: false, config: () => settings }, async lab => {
         const mcp = await lab.connect();
         const results = await Promise.allSettled(rows.map(async (row, index) => {
-            const repository = await fakeRepository(lab, `fake-${index}`, row.modes ?? []);
+            const repository = await fakeOpencodeRepository(lab, `fake-${index}`, row.modes);
             let session = {};
             const play = async task => {
                 const run = await mcp.tool('opencode_run_task', { task, repository, ...session });
@@ -89,3 +77,25 @@ test('an agent that fails has its name, and the next run of its session works', 
         assert.deepEqual(results.filter(one => one.status === 'rejected').map(one => one.reason.message), []);
         await checkNothingLeft(lab);
     }));
+
+// What an agent of the other protocol has said can't be asked for again. So an answer that died with a supervisor looks like this.
+test('an agent of which nothing is heard after a restart is not said to hang', { timeout: 300000 }, () => withLab({ model: false, agent: false,
+    config: () => ({ ...settings, agents: fakeAcp }) }, async lab => {
+    const repository = await fakeAcpRepository(lab, 'fake');
+    const { runId, sessionId } = await lab.ctlJson(['run', '--agent', 'mine', '--repo', repository, 'FAKE-SILENT']);
+    await waitFor('it is at work', async () => (await lab.ctlJson(['logs', runId])).events.some(event => event.text === 'at work'), 60000);
+    await killNow(await lab.supervisorPid());
+    await restart(lab);
+    const view = await lab.ended(runId);
+    assert.equal(view.status, 'interrupted', JSON.stringify(view));
+    assert.equal(view.result.error.code, 'interrupted');
+    assert.match(view.result.error.message, /said nothing since a new supervisor.*may have been lost/);
+    assert.equal(view.result.error.retryable, true);
+    assert.match(view.result.output, /at work/);
+    await logOf(lab, runId);
+    const next = await lab.ctlJson(['send', sessionId, 'do it well']);
+    assert.equal((await lab.ended(next.runId)).result.output, 'well done');
+    await checkNothingLeft(lab);
+}));
+
+});

@@ -88,11 +88,26 @@ void acp_closed_one(void *data)
         done(done_data);
 }
 
+static void close_now(struct acp *acp)
+{
+    uv_handle_t *timers[] = { (uv_handle_t *)&acp->timer, (uv_handle_t *)&acp->stop_timer,
+                              (uv_handle_t *)&acp->drain_timer, (uv_handle_t *)&acp->answer_timer };
+
+    acp->pending_closes = 1;
+    acp_process_close(acp);
+    handles_close_all(&acp->handles, acp->loop, timers, ARRAY_LEN(timers));
+}
+
+static void on_settled(uv_timer_t *timer)
+{
+    close_now(timer->data);
+}
+
+/* Its streams stay open until it has settled: without an input agents end. */
 static void driver_close(struct agent *agent, void (*done)(void *data), void *data)
 {
     struct acp *acp = acp_of(agent);
-    uv_handle_t *timers[] = { (uv_handle_t *)&acp->timer, (uv_handle_t *)&acp->stop_timer,
-                              (uv_handle_t *)&acp->drain_timer, (uv_handle_t *)&acp->answer_timer };
+    uint64_t now = uv_now(acp->loop);
 
     if (acp->closing)
         return;
@@ -100,9 +115,10 @@ static void driver_close(struct agent *agent, void (*done)(void *data), void *da
     acp->done = done;
     acp->done_data = data;
     acp_events_stop(acp->events);
-    acp->pending_closes = 1;
-    acp_process_close(acp);
-    handles_close_all(&acp->handles, acp->loop, timers, ARRAY_LEN(timers));
+    if (acp->phase != ACP_DEAD && acp->settled_ms > now)
+        uv_timer_start(&acp->timer, on_settled, acp->settled_ms - now, 0);
+    else
+        close_now(acp);
 }
 
 static struct acp *acp_new(uv_loop_t *loop, const struct agent_host *host,
@@ -227,6 +243,7 @@ static void driver_abort(struct agent *agent)
 const struct agent_driver acp_driver = {
     .name = "acp",
     .by_profile = true,
+    .resumes_blind = true,
     .program = ACP_PROGRAM_DIR,
     .locate = acp_locate,
     .prepare = acp_prepare,

@@ -12,7 +12,7 @@ extern const struct agent_driver acp_driver;
 struct acp_timing {
     uint64_t start_ms;
     uint64_t quiet_ms;  /* without a word of history: it has all been told */
-    uint64_t settle_ms; /* from a prompt's answer to its end */
+    uint64_t settle_ms; /* from a prompt's answer to the agent's close */
     uint64_t stop_ms;   /* after session/cancel */
     uint64_t drain_ms;  /* for the last output of a process that has ended */
     uint64_t mute_ms;   /* for the end of a process that has closed its output */

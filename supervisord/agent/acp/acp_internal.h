@@ -46,7 +46,6 @@ struct acp_prompt {
     uint64_t number; /* the request's id */
     bool taken;
     bool stop_asked;
-    bool settling; /* it was answered, and its end is to be told */
 };
 
 struct acp {
@@ -88,6 +87,7 @@ struct acp {
     struct agent_end end; /* of the prompt; its strings are static, ours or the failure's */
     struct opencode_failure failure;
     uint64_t next_number;
+    uint64_t settled_ms; /* loop time from which on the agent may be closed */
     struct acp_permission *permissions[ACP_PERMISSIONS_MAX]; /* open, the oldest first */
     size_t permission_count;
     unsigned permission_number;

@@ -20,13 +20,19 @@ void acp_prompt_forget(struct acp *acp)
     uv_timer_stop(&acp->answer_timer);
 }
 
-/* END's strings may point into the driver: nothing of it is touched after the callback. */
-static void tell_end(struct acp *acp)
+/* acp->end has been filled, and all that belongs to the prompt has been told. It is told at once:
+ * what is read and not on disk dies with the supervisor. END's strings may point into the driver:
+ * nothing of it is touched after the callback. */
+static void end_prompt(struct acp *acp)
 {
     uint64_t cost;
 
-    acp->prompt.settling = false;
-    uv_timer_stop(&acp->timer);
+    acp->prompt.active = false;
+    uv_timer_stop(&acp->stop_timer);
+    acp_prompt_forget(acp);
+    /* Agents write their conversation down after they have answered. */
+    if (acp->phase != ACP_DEAD)
+        acp->settled_ms = uv_now(acp->loop) + acp->timing.settle_ms;
     acp->end.output = acp_events_output(acp->events);
     if (acp_events_cost(acp->events, &cost)) {
         acp->end.usage.cost_microdollars = cost;
@@ -37,27 +43,6 @@ static void tell_end(struct acp *acp)
     if (acp->end.kind != AGENT_END_FAILED)
         acp->end.error_code = acp->end.message = acp->end.hint = "";
     acp->callbacks.on_end(acp->callbacks.data, &acp->end);
-}
-
-static void on_settled(uv_timer_t *timer)
-{
-    tell_end(timer->data);
-}
-
-/* acp->end has been filled, and all that belongs to the prompt has been told. */
-static void end_prompt(struct acp *acp)
-{
-    acp->prompt.active = false;
-    uv_timer_stop(&acp->stop_timer);
-    acp_prompt_forget(acp);
-    if (acp->phase == ACP_DEAD) {
-        tell_end(acp);
-        return;
-    }
-    /* Agents write their conversation down after they have answered, and whoever hears of the end
-     * may kill them at once. */
-    acp->prompt.settling = true;
-    uv_timer_start(&acp->timer, on_settled, acp->timing.settle_ms, 0);
 }
 
 static void take(struct acp *acp)
@@ -90,8 +75,6 @@ void acp_prompt_crashed(struct acp *acp)
     AUTO_BUF struct buf message = BUF_INIT(ACP_LAST_LINES * (ACP_LINE_SHOWN + 16) + 512);
 
     acp->phase = ACP_DEAD;
-    if (acp->prompt.settling)
-        tell_end(acp);
     if (acp->closing || !acp->prompt.active)
         return;
     acp_events_end(acp->events);
@@ -263,7 +246,7 @@ int acp_prompt_send(struct acp *acp, const char *text, struct error *err)
     if (acp->phase == ACP_DEAD)
         return error_set(err, ERR_UNAVAILABLE, 0, "%s %s", acp->profile->name,
                          acp->exit_text[0] != '\0' ? acp->exit_text : "did not stop when asked");
-    if (acp->phase != ACP_READY || acp->prompt.active || acp->prompt.settling)
+    if (acp->phase != ACP_READY || acp->prompt.active)
         return error_set(err, ERR_CONFLICT, 0, "the agent is at work");
     acp->prompt = (struct acp_prompt){ .number = acp->next_number++ };
     write_prompt(&line, acp, text);

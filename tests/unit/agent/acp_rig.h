@@ -46,6 +46,9 @@ struct rig {
     bool unrecorded;
     bool deaf;               /* it reads no more once it has its prompt */
     const char *first_bytes; /* that an attached process says at once */
+    uint64_t settle_ms;
+    uint64_t end_ms; /* of the prompt, and of the driver, by the loop's clock */
+    uint64_t closed_ms;
     char command[256];
     struct buf log;
 };
@@ -190,6 +193,7 @@ static inline void rig_closed(void *data)
     struct rig *rig = data;
     struct error err = ERROR_INIT;
 
+    rig->closed_ms = uv_now(&rig->loop);
     uv_close((uv_handle_t *)&rig->later, NULL);
     if (rig->from_driver != NULL)
         stream_close(rig->from_driver, NULL, NULL);
@@ -282,6 +286,7 @@ static inline void rig_on_end(void *data, const struct agent_end *end)
     static const char *const kinds[] = { "done", "incomplete", "failed", "aborted" };
     struct rig *rig = data;
 
+    rig->end_ms = uv_now(&rig->loop);
     buf_printf(&rig->log, "%s %s %s [%s]%s%s", kinds[end->kind], end->finish_reason,
                end->error_code, end->output, end->message[0] != '\0' ? " " : "", end->message);
     if (end->usage_known)
@@ -293,7 +298,7 @@ static inline void rig_on_end(void *data, const struct agent_end *end)
 
 static inline void rig_init(struct rig *rig, const struct rig_step *steps)
 {
-    *rig = (struct rig){ .steps = steps, .prompt = "do it" };
+    *rig = (struct rig){ .steps = steps, .prompt = "do it", .settle_ms = 1 };
     rig->profile = (struct agent_profile){ .name = "tester",
                                            .driver = "acp",
                                            .program = "tester",
@@ -321,12 +326,12 @@ static inline void rig_init(struct rig *rig, const struct rig_step *steps)
 /* RESUME NULL: starts. The whole log, borrowed until rig_finish. */
 static inline const char *rig_run(struct rig *rig, const struct agent_resume *resume)
 {
-    static const struct acp_timing timing = { .start_ms = 500,
-                                              .quiet_ms = 30,
-                                              .settle_ms = 1,
-                                              .stop_ms = 50,
-                                              .drain_ms = 20,
-                                              .mute_ms = 50 };
+    const struct acp_timing timing = { .start_ms = 500,
+                                       .quiet_ms = 30,
+                                       .settle_ms = rig->settle_ms,
+                                       .stop_ms = 50,
+                                       .drain_ms = 20,
+                                       .mute_ms = 50 };
     const struct agent_host host = { .data = rig,
                                      .spawn = rig_spawn,
                                      .attach = rig_attach,

@@ -60,6 +60,23 @@ TEST(a_prompt_is_answered)
     CHECK_STR(rig.command, "/run/agent-config/acp/start");
 }
 
+/* The end is told at once, and the agent has its time to write the conversation down. */
+TEST(an_agent_is_closed_a_while_after_its_answer)
+{
+    static const struct rig_step steps[] = {
+        GREETING,
+        OPENED,
+        { PROMPT, SAID("Done.") ANSWER(100, "{\"stopReason\":\"end_turn\"}"), 0 },
+        { NULL, NULL, 0 },
+    };
+    struct rig rig;
+
+    rig_init(&rig, steps);
+    rig.settle_ms = 60;
+    expect(&rig, NULL, "ready\nsending 100 in s-1\ntaken\ntext Done.\ndone stop  [Done.]");
+    CHECK(rig.closed_ms >= rig.end_ms + 60);
+}
+
 TEST(each_reason_to_stop_has_its_end)
 {
     static const struct {
