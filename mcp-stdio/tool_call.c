@@ -14,7 +14,6 @@
 
 #define STRUCTURED_MAX (FRAME_JSON_MAX + 4096)
 #define TEXT_ROOM (2u << 20) /* what a renderer may write before it is cut */
-#define FIT_MAX 32000        /* bytes of structured content, where a reply can be had in parts */
 #define ANSWER_MAX 20000
 #define QUESTION_MIN_MS 5000 /* a user gets at least so long, past the end of the wait */
 
@@ -71,6 +70,13 @@ static void write_fitting(struct json_writer *writer, const struct tool *tool,
     content_write(writer, &text, reply_text.data, reply_text.len);
 }
 
+/* Text that reads well has lines, and each of their ends is two bytes of JSON. */
+static size_t structured_max(size_t text_max)
+{
+    return text_max <= CONTENT_TEXT_MAX ? text_max : text_max + text_max / 2;
+}
+
+/* Both forms of the answer come from what fits, so that they say the same. */
 static int write_beginning(struct json_writer *writer, const struct tool *tool,
                            const struct json_value *reply, size_t text_max)
 {
@@ -78,7 +84,7 @@ static int write_beginning(struct json_writer *writer, const struct tool *tool,
     AUTO_JSON struct json_doc *doc = NULL;
     struct error err = ERROR_INIT;
 
-    tool->fit(reply, FIT_MAX, &structured);
+    tool->fit(reply, structured_max(text_max), &structured);
     if (json_parse(&doc, buf_text(&structured), structured.len, STRUCTURED_MAX, &err) < 0)
         return -1;
     write_fitting(writer, tool, json_root(doc),
@@ -96,7 +102,7 @@ void tool_call_write_result(struct json_writer *writer, const struct tool *tool,
         json_append(&structured, reply);
         reply_text = (struct jsonrpc_slice){ structured.data, structured.len };
     }
-    if (tool->fit && reply_text.len > FIT_MAX &&
+    if (tool->fit && reply_text.len > structured_max(text_max) &&
         write_beginning(writer, tool, reply, text_max) == 0)
         return;
     if (structured.failed || reply_text.len == 0)

@@ -12,10 +12,11 @@
 
 #define WAIT_MAX 45 /* seconds; clients give up after 60 */
 #define SAFE_INTEGER (UINT64_C(1) << 53)
-#define DIFF_BYTES 6000 /* what is returned when maxBytes is left out */
-#define LOG_EVENTS 50   /* what is returned when limit is left out */
-#define LINE_ROOM 300   /* bytes of one line in a list */
-#define TASK_ROOM 400   /* bytes of the task in a result */
+#define DIFF_BYTES 6000  /* what is returned when maxBytes is left out */
+#define LOG_EVENTS 50    /* what is returned when limit is left out */
+#define EVENT_ROOM 80000 /* bytes of an event that was asked for alone */
+#define LINE_ROOM 300    /* bytes of one line in a list */
+#define TASK_ROOM 400    /* bytes of the task in a result */
 
 /* Arguments ------------------------------------------------------------------------------------ */
 
@@ -227,7 +228,7 @@ const struct json_field tool_run_log_fields[] = {
                    "Only events with a greater number: the cursor of an earlier answer. 0 or left "
                    "out: from the start."),
     JSON_U32_FIELD(struct run_events_params, limit, JSON_OPTIONAL, 1, 1000,
-                   "How many events to return; 50 if left out."),
+                   "How many events to return; 50 if left out. 1 shows a long event whole."),
     JSON_FIELD_LAST,
 };
 
@@ -238,6 +239,8 @@ int tool_run_log_read(const struct json_value *arguments, struct tool_request *o
 
     if (json_read(arguments, tool_run_log_fields, JSON_LENIENT, &params, err) < 0)
         return -1;
+    if (params.limit == 1)
+        out->text_max = EVENT_ROOM;
     return write_params(out, tool_run_log_fields, &params, err);
 }
 
@@ -525,30 +528,21 @@ void tool_run_list_render(const struct json_value *reply, size_t max, struct buf
                    text_of(reply, "cursor"));
 }
 
-/* Whole events, one at least. */
-void tool_run_log_fit(const struct json_value *reply, size_t max, struct buf *out)
+/* All of an event that stands alone. */
+static void say_whole_event(struct buf *out, const struct json_value *event, size_t max)
 {
-    uint64_t cursor = json_u64(json_get(reply, "cursor"), 0);
-    bool more = json_bool(json_get(reply, "hasMore"), false);
-    struct json_writer writer;
+    AUTO_BUF struct buf data = BUF_INIT(EVENT_ROOM);
 
-    json_write_init(&writer, out);
-    json_write_object(&writer);
-    json_write_name(&writer, "events");
-    json_write_array(&writer);
-    for (const struct json_value *event = json_first(json_get(reply, "events")); event;
-         event = json_next(event)) {
-        json_write_value(&writer, event);
-        if (out->len >= max && json_next(event)) {
-            cursor = number_of(event, "number");
-            more = true;
-            break;
-        }
+    if (strpbrk(text_of(event, "text"), "\r\n") || strlen(text_of(event, "text")) > LINE_ROOM) {
+        content_append_cut(out, text_of(event, "text"), max > out->len ? max - out->len : 0);
+        buf_append_char(out, '\n');
     }
-    json_write_array_end(&writer);
-    json_member_u64(&writer, "cursor", cursor);
-    json_member_bool(&writer, "hasMore", more);
-    json_write_object_end(&writer);
+    if (!json_get(event, "data"))
+        return;
+    json_append(&data, json_get(event, "data"));
+    if (data.failed || data.len + out->len > max)
+        return;
+    say(out, "data", buf_text(&data));
 }
 
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out)
@@ -569,21 +563,26 @@ void tool_run_log_render(const struct json_value *reply, size_t max, struct buf 
             return;
         }
         last = number_of(event, "number");
+        say(out, "  cut", text_of(event, "cut"));
     }
+    if (json_count(events) == 1)
+        say_whole_event(out, json_first(events), max - LINE_ROOM);
     buf_printf(out, "cursor: %llu%s\n", number_of(reply, "cursor"),
                json_bool(json_get(reply, "hasMore"), false)
                    ? " (more follows: call again with this as after)"
                    : "");
 }
 
-static void say_files(struct buf *out, const struct json_value *files, size_t max)
+static void say_files(struct buf *out, const struct json_value *reply, size_t max)
 {
+    const struct json_value *files = json_get(reply, "files");
+    unsigned long long left_out = number_of(reply, "filesLeftOut");
     size_t shown = 0;
 
-    buf_printf(out, "files changed: %zu\n", json_count(files));
+    buf_printf(out, "files changed: %llu\n", json_count(files) + left_out);
     for (const struct json_value *file = json_first(files); file; file = json_next(file), shown++) {
         if (out->len > max) {
-            buf_printf(out, "  and %zu more\n", json_count(files) - shown);
+            left_out += json_count(files) - shown;
             break;
         }
         buf_printf(out, "  %s +%llu -%llu ", text_of(file, "status"), number_of(file, "insertions"),
@@ -591,6 +590,8 @@ static void say_files(struct buf *out, const struct json_value *files, size_t ma
         say_excerpt(out, text_of(file, "path"), LINE_ROOM);
         buf_append_char(out, '\n');
     }
+    if (left_out)
+        buf_printf(out, "  and %llu more\n", left_out);
 }
 
 void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf *out)
@@ -602,8 +603,9 @@ void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf
     say_commit(out, "head", text_of(reply, "headCommit"));
     buf_append_char(out, '\n');
     if (json_bool(json_get(reply, "truncated"), false))
-        buf_append_str(out, "The diff is cut: narrow it with path, or raise maxBytes.\n");
-    say_files(out, json_get(reply, "files"), 1000);
+        buf_append_str(out, "The diff is cut: narrow it with path, raise maxBytes, or read the "
+                            "resource run://RUNID/diff.\n");
+    say_files(out, reply, 2000);
     if (!diff[0]) {
         buf_append_str(out, "No changes.\n");
         return;

@@ -63,7 +63,8 @@ static const struct tool_output run_output[] = {
     { "verdict", "string", JSON_OPTIONAL,
       "Ended: what was established about its work: changed, no_change, incomplete, unknown." },
     { "result", "object", JSON_OPTIONAL,
-      "Ended: success, output (the agent's last answer) and error {code, phase, message, hint, "
+      "Ended: success, output (the agent's last answer; the middle of a long one is left out, with "
+      "a mark that says how to get it) and error {code, phase, message, hint, "
       "retryable, retryAt (unix milliseconds, when the model's provider named a time)}." },
     { "evidence", "object", JSON_OPTIONAL,
       "Ended: branch, commits, files and lines changed, as the supervisor counted them." },
@@ -101,13 +102,16 @@ static const struct tool_output diff_output[] = {
     { "baseCommit", "string", JSON_OPTIONAL, "The commit it started from." },
     { "headCommit", "string", JSON_OPTIONAL, "The commit it ended with." },
     { "files", "array", JSON_REQUIRED, "Files changed: {path, insertions, deletions, status}." },
+    { "filesLeftOut", "integer", JSON_OPTIONAL, "So many files more, when the list was cut." },
     { "diff", "string", JSON_REQUIRED, "Unified diff." },
-    { "truncated", "boolean", JSON_REQUIRED, "The diff was cut." },
+    { "truncated", "boolean", JSON_REQUIRED,
+      "The diff was cut: narrow it with path, raise maxBytes, or read run://RUNID/diff." },
     { NULL, NULL, JSON_OPTIONAL, NULL },
 };
 
 static const struct tool_output log_output[] = {
-    { "events", "array", JSON_REQUIRED, "Events in order: {number, time, kind, text, data}." },
+    { "events", "array", JSON_REQUIRED,
+      "Events in order: {number, time, kind, text, data}; `cut` in one says how to get it whole." },
     { "cursor", "integer", JSON_REQUIRED,
       "Number of the last event here: pass it as `after` for the next ones." },
     { "hasMore", "boolean", JSON_REQUIRED, "There are more events already." },
@@ -149,6 +153,7 @@ static const struct tool tools[] = {
         .method = METHOD_RUN_GET,
         .read = tool_run_result_read,
         .render = tool_run_result_render,
+        .fit = tool_run_result_fit,
     },
     {
         .name = "opencode_list_runs",
@@ -162,6 +167,7 @@ static const struct tool tools[] = {
         .method = METHOD_RUN_LIST,
         .read = tool_run_list_read,
         .render = tool_run_list_render,
+        .fit = tool_run_list_fit,
     },
     {
         .name = "opencode_cancel_run",
@@ -175,6 +181,7 @@ static const struct tool tools[] = {
         .method = METHOD_RUN_CANCEL,
         .read = tool_run_cancel_read,
         .render = tool_run_result_render,
+        .fit = tool_run_result_fit,
     },
     {
         .name = "opencode_send_message",
@@ -219,6 +226,7 @@ static const struct tool tools[] = {
         .method = METHOD_RUN_DIFF,
         .read = tool_run_diff_read,
         .render = tool_run_diff_render,
+        .fit = tool_run_diff_fit,
     },
     {
         .name = "opencode_get_log",

@@ -97,7 +97,13 @@ void tool_run_answer_render(const struct json_value *reply, size_t max, struct b
 void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf *out);
 /* One line: time, kind, text. */
 void tool_run_say_event(struct buf *out, const struct json_value *event);
-void tool_run_log_fit(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_log_render(const struct json_value *reply, size_t max, struct buf *out);
+
+/* tool_fit.c: the same replies, cut ------------------------------------------------------------ */
+
+void tool_run_result_fit(const struct json_value *reply, size_t max, struct buf *out);
+void tool_run_list_fit(const struct json_value *reply, size_t max, struct buf *out);
+void tool_run_diff_fit(const struct json_value *reply, size_t max, struct buf *out);
+void tool_run_log_fit(const struct json_value *reply, size_t max, struct buf *out);
 
 #endif

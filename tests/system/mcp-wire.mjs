@@ -95,8 +95,24 @@ function judgeZod(schema, value, name) {
     return parsed.success ? null : `${name}: ${parsed.error.message.slice(0, 600)}`;
 }
 
+// What a model is shown: about 8 KB in each form, unless it asked for more by an argument; text and data never one without the other.
+const shownMax = 8600;
+function judgeSize({ method, asked }, result) {
+    if (method !== 'tools/call' || !Array.isArray(result.content))
+        return null;
+    const max = asked?.maxBytes > 6000 ? shownMax + 2 * asked.maxBytes : asked?.limit === 1 ? 130000 : shownMax;
+    const text = result.content.map(one => one.text ?? '').join('');
+    if (Buffer.byteLength(text) > max)
+        return `a text of ${Buffer.byteLength(text)} bytes`;
+    const data = Buffer.byteLength(JSON.stringify(result.structuredContent) ?? '');
+    return data > max ? `structured content of ${data} bytes` : null;
+}
+
 function judgeResult(request, result) {
     const { method, revision } = request;
+    const size = judgeSize(request, result);
+    if (size)
+        return size;
     if (revision === modern) {
         if (typeof result.resultType !== 'string')
             return 'a modern result has no resultType';
@@ -160,7 +176,7 @@ export class Wire {
         const envelope = params._meta?.[`${meta}protocolVersion`] !== undefined;
         const key = JSON.stringify(message.id);
         const request = { method: message.method, revision: envelope ? modern : this.#negotiated ?? newestLegacy,
-            capabilities: envelope ? params._meta[`${meta}clientCapabilities`] : this.#capabilities, task: params.task,
+            capabilities: envelope ? params._meta[`${meta}clientCapabilities`] : this.#capabilities, task: params.task, asked: params.arguments,
             wanted: params.protocolVersion, given: params.capabilities, token: params._meta?.progressToken, key };
         this.#modernSeen ||= envelope;
         this.#watched ||= ['resources/subscribe', 'subscriptions/listen'].includes(message.method);

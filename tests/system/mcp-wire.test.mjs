@@ -21,6 +21,8 @@ const content = [{ type: 'text', text: 'x' }];
 const right = {
     'a legacy call': [...shake('2025-06-18'), call(1), ['<', { id: 1, result: { content, structuredContent: {} } }]],
     'a modern call': [call(1, { _meta: envelope() }), ['<', { id: 1, result: { resultType: 'complete', content, _meta: server } }]],
+    'a long text that was asked for': [...shake('2025-06-18'), call(1, { arguments: { maxBytes: 20000 } }),
+        ['<', { id: 1, result: { content: [{ type: 'text', text: 'x'.repeat(20000) }], structuredContent: {} } }]],
     'a batch': [...shake('2025-03-26'), ['>', '[{"jsonrpc":"2.0","id":1,"method":"ping"}]'], ['<', '[{"jsonrpc":"2.0","id":1,"result":{}}]']],
     'progress': [...shake('2025-11-25'), call(1, { _meta: { progressToken: 0 } }),
         ['<', { method: 'notifications/progress', params: { progressToken: 0, progress: 1 } }], ['<', { id: 1, result: { content } }]],
@@ -61,6 +63,8 @@ const wrong = {
     'a task that nobody asked for': [call(1, { _meta: envelope() }), ['<', { id: 1, result: { resultType: 'task', taskId: 't', status: 'working',
         createdAt: '2026-11-29T12:00:00Z', lastUpdatedAt: '2026-11-29T12:00:00Z', ttlMs: null, _meta: server } }]],
     'an update that nobody asked for': [...shake('2025-11-25'), ['<', { method: 'notifications/resources/updated', params: { uri: 'run://x' } }]],
+    'a text of more than about 8 KB': [...shake('2025-06-18'), call(1), ['<', { id: 1, result: { content: [{ type: 'text', text: 'x'.repeat(9000) }] } }]],
+    'data of more than about 8 KB': [...shake('2025-06-18'), call(1), ['<', { id: 1, result: { content, structuredContent: { x: 'x'.repeat(9000) } } }]],
     'an unknown notification': [...shake('2025-11-25'), ['<', { method: 'notifications/nonsense', params: {} }]],
 };
 
