@@ -6,7 +6,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "http/http.h"
-#include "proxy/policy.h"
+#include "proxy/url_path.h"
 
 static bool methods_valid(const char *text)
 {
@@ -31,7 +31,7 @@ static bool parse_path(struct egress_rule *rule, const char *path)
     if (rule->path_below)
         len -= 3;
     rule->path = mem_strndup(path, len);
-    return policy_path_plain(rule->path, len);
+    return url_path_plain(rule->path, len);
 }
 
 /* A star for a whole top-level domain would be a star for everything. */

@@ -67,14 +67,4 @@ void policy_decide_inside(const struct http_request *request, const struct polic
                           const struct entry_tunnel *inside, struct policy_decision *out);
 void policy_decision_finish(struct policy_decision *decision);
 
-/* Canonical form of a path: percent-encoded unreserved characters decoded, the other escapes in
- * upper case. NULL with *REASON when the path could be read in more than one way: dot segments,
- * encoded slashes, dots, backslashes, controls, empty segments, broken UTF-8. Freed by the caller.
- */
-char *policy_path_canonical(const char *path, size_t len, const char **reason);
-/* The same, but an escaped slash stays one. */
-char *policy_path_slashes(const char *path, size_t len, const char **reason);
-/* True when PATH is its own canonical form. */
-bool policy_path_plain(const char *path, size_t len);
-
 #endif

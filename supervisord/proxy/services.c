@@ -9,7 +9,7 @@
 #include "common/str.h"
 #include "http/http.h"
 #include "proxy/git_rules.h"
-#include "proxy/policy.h"
+#include "proxy/url_path.h"
 
 #define NAME_MAX_LEN 64
 
@@ -65,7 +65,7 @@ static int parse_target(struct service *service, const struct proxy_service *fro
     len = strlen(rest);
     while (len > 0 && rest[len - 1] == '/')
         len--;
-    if (len > 0 && !policy_path_plain(rest, len))
+    if (len > 0 && !url_path_plain(rest, len))
         return bad(err, from, "the target's path is not plain");
     service->prefix = mem_strndup(rest, len);
     return 0;
@@ -163,7 +163,7 @@ static int parse_rule(struct allow_rule *rule, const struct proxy_service *from,
     if (rule->below)
         len -= 3;
     rule->path = mem_strndup(space + 1, len);
-    if (!policy_path_plain(rule->path, len))
+    if (!url_path_plain(rule->path, len))
         return bad(err, from, "a rule's path is not plain");
     return 0;
 }

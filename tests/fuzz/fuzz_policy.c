@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "proxy/inject.h"
 #include "proxy/policy.h"
+#include "proxy/url_path.h"
 
 #define TEXT_MAX (256u << 10)
 
@@ -104,7 +105,7 @@ static void check_path(const char *path)
     for (size_t i = 0; i < ARRAY_LEN(never); i++)
         BUG_ON(strstr(only, never[i]) != NULL);
     BUG_ON(str_ends(only, "/..") || str_ends(only, "/."));
-    BUG_ON(!policy_path_plain(path, len));
+    BUG_ON(!url_path_plain(path, len));
 }
 
 static void check_allowed(const struct policy_decision *decision, const char *token)
@@ -138,13 +139,13 @@ static void check_canonical(const char *path)
 {
     const char *reason;
     AUTO_FREE
-    char *once = policy_path_canonical(path, strlen(path), &reason);
+    char *once = url_path_canonical(path, strlen(path), &reason);
 
     BUG_ON((once == NULL) != (reason != NULL));
     if (once == NULL)
         return;
     AUTO_FREE
-    char *twice = policy_path_canonical(once, strlen(once), &reason);
+    char *twice = url_path_canonical(once, strlen(once), &reason);
     BUG_ON(!str_equal(once, twice));
 }
 
