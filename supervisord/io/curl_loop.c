@@ -48,11 +48,13 @@ struct socket {
     uv_poll_t poll;
     struct curl_loop *curl;
     curl_socket_t fd;
-    uint16_t port; /* our own end's; 0 until it was asked for */
-    int events;    /* what the poll handle watches; 0: stopped */
-    bool network;  /* a connection, closed through on_close_socket; else the resolver's own pair */
-    bool unwanted; /* libcurl waits for nothing on it: paused or done */
-    bool cached;   /* in libcurl's connection cache: its transfer is done, no other has begun */
+    uint16_t port;   /* our own end's; 0 until it was asked for */
+    int events;      /* what the poll handle watches; 0: stopped */
+    bool network;    /* a connection; else the resolver's own pair */
+    bool kept;       /* libcurl calls on_close_socket before it closes it */
+    uint64_t cookie; /* the kernel's own name for it, since a number may come back as another */
+    bool unwanted;   /* libcurl waits for nothing on it: paused or done */
+    bool cached;     /* in libcurl's connection cache: its transfer is done, no other has begun */
 };
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -215,6 +217,29 @@ static bool is_network_socket(curl_socket_t fd)
            (domain == AF_INET || domain == AF_INET6);
 }
 
+static uint64_t cookie_of(curl_socket_t fd)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof(cookie);
+
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 ? cookie : 0;
+}
+
+/* Libcurl takes its interest off a connection that it keeps, or closes through on_close_socket, and
+ * off one that never came about, which it has closed by itself. Watching the number of the latter
+ * would be the end of the loop. */
+static bool is_kept(struct socket *watched)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(address);
+
+    if (!watched->kept)
+        watched->kept = watched->network && watched->cookie != 0 &&
+                        cookie_of(watched->fd) == watched->cookie &&
+                        getpeername(watched->fd, (struct sockaddr *)&address, &len) == 0;
+    return watched->kept;
+}
+
 static struct socket *watch_socket(struct curl_loop *curl, curl_socket_t fd)
 {
     struct socket *watched = NEW(struct socket);
@@ -228,6 +253,7 @@ static struct socket *watch_socket(struct curl_loop *curl, curl_socket_t fd)
     watched->curl = curl;
     watched->fd = fd;
     watched->network = is_network_socket(fd);
+    watched->cookie = cookie_of(fd);
     list_append(&curl->sockets, &watched->link);
     return watched;
 }
@@ -243,7 +269,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *u
     if (what == CURL_POLL_REMOVE) {
         if (watched == NULL)
             return 0;
-        if (!watched->network) {
+        if (!is_kept(watched)) {
             forget_socket(watched);
             return 0;
         }
@@ -253,6 +279,10 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *u
             uv_poll_start(&watched->poll, UV_READABLE, on_poll);
         }
         return 0;
+    }
+    if (watched != NULL && !watched->kept && cookie_of(fd) != watched->cookie) {
+        forget_socket(watched);
+        watched = NULL;
     }
     if (watched == NULL)
         watched = watch_socket(curl, fd);

@@ -437,6 +437,58 @@ TEST(a_cancelled_job_closes_its_connection_and_calls_nobody)
     stop(&server);
 }
 
+/* A port at which connections come about for nobody: its queue is full. */
+static uint16_t full_port(int fds[3])
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t len = sizeof(address);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < 3; i++)
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (i > 0 ? SOCK_NONBLOCK : 0), 0);
+    CHECK_EQ(bind(fds[0], (struct sockaddr *)&address, sizeof(address)), 0);
+    CHECK_EQ(listen(fds[0], 0), 0);
+    CHECK_EQ(getsockname(fds[0], (struct sockaddr *)&address, &len), 0);
+    for (int i = 1; i < 3; i++)
+        (void)connect(fds[i], (struct sockaddr *)&address, sizeof(address));
+    return ntohs(address.sin_port);
+}
+
+/* Libcurl closes a socket that never got its connection behind our back. The next connection has
+ * its number, and must be served. */
+TEST(a_connection_that_never_came_about_leaves_its_number_to_others)
+{
+    struct server server = { 0 };
+    struct transfer waiting = { 0 };
+    struct transfer transfer = { 0 };
+    uint16_t good;
+    int fds[3];
+
+    start(&server);
+    good = server.port;
+    make(&waiting, &server);
+    make(&transfer, &server);
+    server.port = full_port(fds);
+    begin(&waiting);
+    for (int i = 0; i < 20; i++)
+        uv_run(&server.loop.loop, UV_RUN_NOWAIT);
+    CHECK_EQ(waiting.done, 0);
+    curl_job_cancel(waiting.job);
+    curl_easy_cleanup(waiting.easy);
+    uv_run(&server.loop.loop, UV_RUN_NOWAIT); /* what is still watched would be told the kernel */
+    server.port = good;
+    for (unsigned i = 0; i < 3; i++) {
+        begin(&transfer);
+        LOOP_UNTIL(&server.loop, transfer.done == i + 1);
+        CHECK_EQ(transfer.result, CURLE_OK);
+    }
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    buf_finish(&waiting.body);
+    buf_finish(&transfer.body);
+    stop(&server);
+}
+
 TEST(closing_the_loop_ends_its_jobs)
 {
     struct server server = { .silent = true };
