@@ -82,6 +82,7 @@ static struct proxy_service *make_proxy_services(const struct config *config)
             .allow = (const char *const *)from->allow,
             .allow_count = from->allow_count,
             .private = from->private,
+            .model = is_model_service(from),
             .push_refs = (const char *const *)from->push_refs,
             .push_ref_count = from->push_ref_count,
             .push_overwrite = from->push_overwrite,

@@ -6,6 +6,7 @@
 #include "common/mem.h"
 #include "proxy/decode.h"
 #include "proxy/git_push.h"
+#include "proxy/token.h"
 
 #define ERROR_BODY_MAX (16u << 10)
 
@@ -24,6 +25,16 @@ void client_exchange_finish(struct exchange *exchange)
     free(exchange->host);
     free(exchange->base);
     *exchange = (struct exchange){ 0 };
+}
+
+/* A token in the wrong place must not be found in the audit: it may still open the run's services.
+ */
+static void hide_token(struct exchange *exchange, struct buf *detail)
+{
+    token_hide(exchange->method);
+    token_hide(exchange->host);
+    token_hide(exchange->decision.path);
+    token_hide(detail->data);
 }
 
 /* The one place that ends an exchange. STATUS 0: the connection was cut. */
@@ -55,6 +66,7 @@ void client_record(struct client_conn *conn, enum audit_verdict verdict, const c
         git_push_describe(exchange->gate, &detail);
     if (inject_veil_found(exchange->veil) > 0)
         buf_printf(&detail, "%sreflected_secret", detail.len > 0 ? "; " : "");
+    hide_token(exchange, &detail);
     decision.detail = buf_text(&detail);
     if (status >= 200 && status < 300 && verdict == AUDIT_ALLOW && exchange->decision.model)
         conn->run->answered++;

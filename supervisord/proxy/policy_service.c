@@ -153,8 +153,16 @@ void policy_allow(const struct http_request *request, const struct entry *entry,
     out->allowed = true;
     out->reason = "ok";
     out->action = entry->websocket ? POLICY_UPGRADE : POLICY_FORWARD;
-    out->model = !service->egress && !service->git && is_model_request(request, out->path);
+    out->model = !service->egress && !service->git &&
+                 (is_model_request(request, out->path) || (entry->websocket && service->model));
     out->upstream_path = mem_printf("%s%s%s", service->prefix, out->path, query);
+}
+
+/* Git and forges are judged by what their requests say, and models are counted by request, unless a
+ * rule of the configuration's own lets the handshake through. */
+static bool may_upgrade(const struct service *service)
+{
+    return !service->pushes && !service->forge && (!service->model || service->rule_count > 0);
 }
 
 /* A request for a service, whose path below it is in OUT already. */
@@ -170,9 +178,9 @@ void policy_judge_service(const struct http_request *request, const struct entry
     if (!find_repository(request, entry->query, out) || !check_rules(request, grant, out) ||
         !check_repository(grant, out))
         return;
-    if (entry->websocket && (out->service->pushes || out->service->forge)) {
+    if (entry->websocket && !may_upgrade(out->service)) {
         policy_refuse(out, 403, "upgrade_not_allowed",
-                      "nothing of a WebSocket could be judged here");
+                      "nothing of a WebSocket could be judged or counted here; use requests");
         return;
     }
     policy_allow(request, entry, out);

@@ -34,6 +34,7 @@ struct proxy_service {
     const char *const *allow;
     size_t allow_count;
     bool private; /* the target may have an address in a private network */
+    bool model;   /* agents think with it: its requests are counted */
     /* For git: what may be pushed, as in git_rules.h; NULL: agent/... */
     const char *const *push_refs;
     size_t push_ref_count;

@@ -218,6 +218,7 @@ static int parse_service(struct service *service, const struct proxy_service *fr
                    (strcmp(service->name, "github") == 0 || strcmp(service->name, "gitlab") == 0 ||
                     strcmp(service->name, "gitea") == 0);
     service->forge = strcmp(service->name, "github-api") == 0;
+    service->model = from->model;
     service->pushes = service->git || service->inject == INJECT_BASIC;
     return parse_git(service, from, err);
 }

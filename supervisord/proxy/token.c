@@ -2,6 +2,7 @@
 #include "proxy/token.h"
 
 #include <sodium.h>
+#include <string.h>
 
 #include "common/id.h"
 #include "common/mem.h"
@@ -43,7 +44,8 @@ static bool is_base64url(char c)
            c == '_';
 }
 
-bool token_occurs(const char *text, size_t len)
+/* The first one of TEXT, or NULL. */
+static const char *find(const char *text, size_t len)
 {
     for (size_t at = 0; at + TOKEN_LEN <= len; at++) {
         size_t run = PREFIX_LEN;
@@ -53,7 +55,27 @@ bool token_occurs(const char *text, size_t len)
         while (run < TOKEN_LEN && is_base64url(text[at + run]))
             run++;
         if (run == TOKEN_LEN)
-            return true;
+            return text + at;
     }
-    return false;
+    return NULL;
+}
+
+bool token_occurs(const char *text, size_t len)
+{
+    return find(text, len) != NULL;
+}
+
+void token_hide(char *text)
+{
+    size_t len = text != NULL ? strlen(text) : 0;
+    const char *found;
+
+    while (len > 0 && (found = find(text, len)) != NULL) {
+        size_t at = (size_t)(found - text) + PREFIX_LEN;
+
+        while (at < len && is_base64url(text[at]))
+            text[at++] = '*';
+        text += at;
+        len -= at;
+    }
 }

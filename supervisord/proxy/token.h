@@ -19,5 +19,7 @@ void token_make(char text[TOKEN_LEN + 1], struct token_hash *hash);
 bool token_matches(const struct token_hash *hash, const char *text, size_t len);
 /* True when TEXT holds anything that looks like a token of any run. */
 bool token_occurs(const char *text, size_t len);
+/* Overwrites everything that looks like one, all but its first four characters, with asterisks. */
+void token_hide(char *text);
 
 #endif

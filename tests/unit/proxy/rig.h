@@ -5,8 +5,10 @@
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -40,6 +42,7 @@ struct rig;
 /* One connection at the upstream. */
 struct rig_upstream {
     struct rig *rig;
+    struct listener *listener; /* that it came in by */
     struct stream *stream;
     struct buf in;     /* raw bytes of the request under way */
     unsigned answered; /* requests on this connection */
@@ -82,10 +85,13 @@ struct rig {
     struct tls_context *tls_direct; /* trusts the upstream's */
     uint16_t proxy_port;
     struct listener *upstream_listener;
+    struct listener *evil_listener; /* a host that no credential is for */
+    uint16_t evil_port;
     struct rig_upstream *upstreams[RIG_DECISIONS];
     unsigned upstream_count;
     unsigned requests; /* whole requests that the upstream saw */
     struct buf seen;   /* every raw byte the upstream saw */
+    struct buf evil_seen;
     void (*script)(struct rig_upstream *upstream, const char *request);
     bool raw_upload; /* the script gets each piece as it comes */
     struct vault *vault;
@@ -185,6 +191,37 @@ static inline void rig_on_upstream_accept(void *data, int fd)
 
     upstream->rig = rig;
     buf_init(&upstream->in, 128u << 20);
+    /* A connection that was reset while it waited is over before it began. */
+    if (stream_start(&upstream->stream, &rig->loop, fd, &callbacks, &err) < 0) {
+        upstream->stream = NULL;
+        upstream->ended = true;
+    }
+    CHECK(rig->upstream_count < RIG_DECISIONS);
+    upstream->listener = rig->upstream_listener;
+    rig->upstreams[rig->upstream_count++] = upstream;
+}
+
+static inline void rig_on_evil_data(void *data, const char *bytes, size_t len)
+{
+    struct rig_upstream *upstream = data;
+
+    buf_append(&upstream->rig->evil_seen, bytes, len);
+    if (memmem(bytes, len, "\r\n\r\n", 4) != NULL && upstream->stream != NULL)
+        rig_say(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+}
+
+static inline void rig_on_evil_accept(void *data, int fd)
+{
+    struct rig *rig = data;
+    struct rig_upstream *upstream = NEW(struct rig_upstream);
+    struct stream_callbacks callbacks = { .on_data = rig_on_evil_data,
+                                          .on_end = rig_on_upstream_end,
+                                          .data = upstream };
+    struct error err = ERROR_INIT;
+
+    upstream->rig = rig;
+    upstream->listener = rig->evil_listener;
+    buf_init(&upstream->in, 1u << 20);
     CHECK_EQ(stream_start(&upstream->stream, &rig->loop, fd, &callbacks, &err), 0);
     CHECK(rig->upstream_count < RIG_DECISIONS);
     rig->upstreams[rig->upstream_count++] = upstream;
@@ -198,11 +235,73 @@ static inline void rig_on_tls_accept(void *data, int fd)
     struct ca_leaf leaf;
 
     rig_on_upstream_accept(data, fd);
+    rig->upstreams[rig->upstream_count - 1]->listener = rig->tls_listener;
+    if (rig->upstreams[rig->upstream_count - 1]->stream == NULL)
+        return;
     CHECK_EQ(ca_leaf(rig->tls_ca, rig->tls_name, false, &leaf, &err), 0);
     identity = (struct tls_identity){ leaf.certificate, leaf.issuer, leaf.key };
     CHECK_EQ(tls_accept(rig->upstreams[rig->upstream_count - 1]->stream, rig->tls_server,
                         rig->tls_name, &identity, &err),
              0);
+}
+
+/* Drops what is over: the rig keeps what it saw, and has room for so much only. */
+static inline void rig_forget(struct rig *rig)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < rig->upstream_count; i++) {
+        struct rig_upstream *upstream = rig->upstreams[i];
+
+        if (upstream->stream != NULL) {
+            rig->upstreams[kept++] = upstream;
+            continue;
+        }
+        listener_release(upstream->listener);
+        buf_finish(&upstream->in);
+        free(upstream);
+    }
+    rig->upstream_count = kept;
+    rig->decision_count = 0;
+    buf_finish(&rig->seen);
+    buf_init(&rig->seen, 256u << 20);
+}
+
+static inline unsigned rig_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static inline void rig_count_handle(uv_handle_t *handle, void *data)
+{
+    unsigned *count = data;
+
+    (void)handle;
+    (*count)++;
+}
+
+static inline unsigned rig_handles(struct rig *rig)
+{
+    unsigned count = 0;
+
+    uv_walk(&rig->loop, rig_count_handle, &count);
+    return count;
+}
+
+/* The sanitizer counts its own heap; without it the C library does. */
+__attribute__((weak)) size_t __sanitizer_get_current_allocated_bytes(void);
+
+static inline size_t rig_heap_bytes(void)
+{
+    if (__sanitizer_get_current_allocated_bytes != NULL)
+        return __sanitizer_get_current_allocated_bytes();
+    return mallinfo2().uordblks;
 }
 
 static inline struct tls_context *rig_trusting(const struct ca *ca, const char *file)
@@ -356,11 +455,16 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     rig->watchdog.data = rig;
     uv_timer_start(&rig->watchdog, rig_on_watchdog, RIG_WATCHDOG_MS, 0);
     buf_init(&rig->seen, 256u << 20);
+    buf_init(&rig->evil_seen, 1u << 20);
     rig->script = rig_default_script;
     fd = listener_tcp_socket("127.0.0.1", 0, &rig->upstream_port, &err);
     CHECK(fd >= 0);
     CHECK_EQ(listener_start(&rig->upstream_listener, &rig->loop, fd, 64, rig_on_upstream_accept,
                             rig, &err),
+             0);
+    fd = listener_tcp_socket("127.0.0.1", 0, &rig->evil_port, &err);
+    CHECK(fd >= 0);
+    CHECK_EQ(listener_start(&rig->evil_listener, &rig->loop, fd, 64, rig_on_evil_accept, rig, &err),
              0);
     CHECK_EQ(vault_open(&rig->vault, &vault_options, &err), 0);
     CHECK_EQ(vault_put(rig->vault, "MODEL_KEY", RIG_SECRET, strlen(RIG_SECRET), NULL, &err), 0);
@@ -420,6 +524,12 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
           .inject_value = "{QUERY_KEY}",
           .secret = "QUERY_KEY" },
         { .name = "private", .target = private_target, .inject_header = "" },
+        { .name = "brain",
+          .target = target,
+          .inject_header = "x-api-key",
+          .inject_value = "{MODEL_KEY}",
+          .secret = "MODEL_KEY",
+          .model = true },
     };
     options.services = services;
     options.service_count = ARRAY_LEN(services);
@@ -436,7 +546,9 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     char *nowhere = mem_printf("nowhere.invalid:%u", rig->upstream_port);
     AUTO_FREE
     char *other = mem_printf("other.localhost:%u", rig->tls_port);
-    const char *const egress[] = { files, opaque, clear, named, nowhere, other };
+    AUTO_FREE
+    char *evil = mem_printf("127.0.0.1:%u", rig->evil_port);
+    const char *const egress[] = { files, opaque, clear, named, nowhere, other, evil };
     options.egress = egress;
     options.egress_count = ARRAY_LEN(egress);
     options.ca = rig->ca;
@@ -469,6 +581,7 @@ static inline void rig_stop(struct rig *rig)
     if (rig->upstream_listener != NULL)
         listener_close(rig->upstream_listener, NULL, NULL);
     listener_close(rig->tls_listener, NULL, NULL);
+    listener_close(rig->evil_listener, NULL, NULL);
     for (unsigned i = 0; i < rig->upstream_count; i++)
         if (rig->upstreams[i]->stream != NULL)
             stream_close(rig->upstreams[i]->stream, NULL, NULL);
@@ -487,6 +600,7 @@ static inline void rig_stop(struct rig *rig)
     vault_close(rig->tls_vault);
     vault_close(rig->vault);
     buf_finish(&rig->seen);
+    buf_finish(&rig->evil_seen);
     curl_global_cleanup();
     free(rig);
 }
@@ -565,7 +679,7 @@ static inline char *rig_ask(struct rig *rig, const char *request)
 }
 
 /* FORMAT has %T for the token, %C for it as a Basic credential, %P for the port of the upstream in
- * the clear and %S for the one behind TLS. Heap. */
+ * the clear, %S for the one behind TLS, and %E for that of the evil one. Heap. */
 static inline char *rig_fill(const struct rig *rig, const char *format)
 {
     AUTO_FREE
@@ -576,7 +690,7 @@ static inline char *rig_fill(const struct rig *rig, const char *format)
     sodium_bin2base64(basic, sizeof(basic), (const unsigned char *)pair, strlen(pair),
                       sodium_base64_VARIANT_ORIGINAL);
     for (const char *at = format; *at != '\0'; at++) {
-        if (at[0] != '%' || at[1] == '\0' || strchr("TCPS", at[1]) == NULL) {
+        if (at[0] != '%' || at[1] == '\0' || strchr("TCPSE", at[1]) == NULL) {
             buf_append_char(&text, *at);
             continue;
         }
@@ -586,7 +700,10 @@ static inline char *rig_fill(const struct rig *rig, const char *format)
         else if (*at == 'C')
             buf_append_str(&text, basic);
         else
-            buf_printf(&text, "%u", *at == 'P' ? rig->upstream_port : rig->tls_port);
+            buf_printf(&text, "%u",
+                       *at == 'P'   ? rig->upstream_port
+                       : *at == 'S' ? rig->tls_port
+                                    : rig->evil_port);
     }
     return buf_steal(&text);
 }

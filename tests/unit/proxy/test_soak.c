@@ -2,51 +2,11 @@
  * back, descriptors, handles and heap. */
 #include "unit/proxy/rig.h"
 
-#include <dirent.h>
-#include <malloc.h>
-
 #define WARM_ROUNDS 30u
 #define ROUNDS 400u
 #define LONG_ROUNDS 5000u
 /* Tables that grow once, such as libcurl's, may still do so. */
 #define HEAP_SLACK (16u << 10)
-
-/* The sanitizer counts its own heap; without it the C library does. */
-__attribute__((weak)) size_t __sanitizer_get_current_allocated_bytes(void);
-
-static size_t heap_bytes(void)
-{
-    if (__sanitizer_get_current_allocated_bytes != NULL)
-        return __sanitizer_get_current_allocated_bytes();
-    return mallinfo2().uordblks;
-}
-
-static unsigned descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
-
-static void count_handle(uv_handle_t *handle, void *data)
-{
-    unsigned *count = data;
-
-    (void)handle;
-    (*count)++;
-}
-
-static unsigned handles(struct rig *rig)
-{
-    unsigned count = 0;
-
-    uv_walk(&rig->loop, count_handle, &count);
-    return count;
-}
 
 static void answer_by_path(struct rig_upstream *upstream, const char *request)
 {
@@ -81,28 +41,6 @@ static void leave_early(struct rig *rig)
     RIG_UNTIL(rig, rig->decision_count > before);
 }
 
-/* The rig keeps what it saw; a soak must not. */
-static void forget(struct rig *rig)
-{
-    unsigned kept = 0;
-
-    for (unsigned i = 0; i < rig->upstream_count; i++) {
-        struct rig_upstream *upstream = rig->upstreams[i];
-
-        if (upstream->stream != NULL) {
-            rig->upstreams[kept++] = upstream;
-            continue;
-        }
-        listener_release(rig->upstream_listener);
-        buf_finish(&upstream->in);
-        free(upstream);
-    }
-    rig->upstream_count = kept;
-    rig->decision_count = 0;
-    buf_finish(&rig->seen);
-    buf_init(&rig->seen, 256u << 20);
-}
-
 static void play_round(struct rig *rig)
 {
     static const char *const requests[] = {
@@ -127,7 +65,7 @@ static void play_round(struct rig *rig)
         CHECK(strstr(answer, RIG_SECRET) == NULL);
     }
     leave_early(rig);
-    forget(rig);
+    rig_forget(rig);
 }
 
 TEST(everything_is_given_back_after_many_requests)
@@ -139,17 +77,17 @@ TEST(everything_is_given_back_after_many_requests)
     uv_timer_start(&rig->watchdog, rig_on_watchdog, 20 * RIG_WATCHDOG_MS, 0);
     for (unsigned i = 0; i < WARM_ROUNDS; i++)
         play_round(rig);
-    unsigned handles_before = handles(rig);
-    unsigned descriptors_before = descriptors();
-    size_t heap_before = heap_bytes();
+    unsigned handles_before = rig_handles(rig);
+    unsigned descriptors_before = rig_descriptors();
+    size_t heap_before = rig_heap_bytes();
     for (unsigned i = 0; i < rounds; i++) {
         play_round(rig);
-        RIG_UNTIL(rig, handles(rig) <= handles_before);
-        forget(rig);
+        RIG_UNTIL(rig, rig_handles(rig) <= handles_before);
+        rig_forget(rig);
     }
-    RIG_UNTIL(rig, descriptors() <= descriptors_before);
-    CHECK(handles(rig) <= handles_before);
-    if (heap_bytes() > heap_before + HEAP_SLACK)
-        CHECK_EQ(heap_bytes(), heap_before);
+    RIG_UNTIL(rig, rig_descriptors() <= descriptors_before);
+    CHECK(rig_handles(rig) <= handles_before);
+    if (rig_heap_bytes() > heap_before + HEAP_SLACK)
+        CHECK_EQ(rig_heap_bytes(), heap_before);
     rig_stop(rig);
 }

@@ -47,3 +47,22 @@ TEST(a_token_is_found_anywhere)
     CHECK(!token_occurs("sbx_", 4));
     CHECK(!token_occurs("", 0));
 }
+
+TEST(a_hidden_token_can_be_used_by_nobody)
+{
+    char text[200];
+    char token[TOKEN_LEN + 1];
+    struct token_hash hash;
+
+    token_make(token, &hash);
+    snprintf(text, sizeof(text), "/a/%s/b/sbx_%s", token, token);
+    token_hide(text);
+    CHECK(!token_occurs(text, strlen(text)));
+    CHECK(strstr(text, token + TOKEN_LEN - 4) == NULL);
+    CHECK(strncmp(text, "/a/sbx_*", 8) == 0);
+    CHECK_HAS(text, "*/b/sbx_*");
+    snprintf(text, sizeof(text), "/a/sbx_short");
+    token_hide(text);
+    CHECK_STR(text, "/a/sbx_short");
+    token_hide(NULL);
+}
