@@ -369,15 +369,17 @@ static inline void catalogue_play(struct catalogue *catalogue, const struct atta
     buf_clear(&rig->evil_seen);
 }
 
-/* All of LIST twice: nothing of the heap may stay with the second round. */
-static inline void catalogue_run(const struct attack *list, size_t count,
-                                 const struct proxy_options *options)
+/* All of LIST twice: nothing of the heap may stay with the second round. PREPARE may be NULL. */
+static inline void catalogue_run_with(void (*prepare)(struct rig *rig), const struct attack *list,
+                                      size_t count, const struct proxy_options *options)
 {
     struct rig *rig = rig_start(options);
     struct catalogue catalogue = { 0 };
     size_t heap = 0;
 
     proxy_revoke(rig->proxy, "run_1");
+    if (prepare != NULL)
+        prepare(rig);
     catalogue_warm(rig);
     catalogue_init(&catalogue, rig);
     for (unsigned round = 0; round < 2; round++) {
@@ -389,6 +391,12 @@ static inline void catalogue_run(const struct attack *list, size_t count,
     CHECK(rig_heap_bytes() < heap + (64u << 10));
     catalogue_finish(&catalogue);
     rig_stop(rig);
+}
+
+static inline void catalogue_run(const struct attack *list, size_t count,
+                                 const struct proxy_options *options)
+{
+    catalogue_run_with(NULL, list, count, options);
 }
 
 #endif
