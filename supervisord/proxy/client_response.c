@@ -36,25 +36,41 @@ static void add_clamped(struct http_headers *headers, const char *name, const ch
     http_headers_add(headers, name, text);
 }
 
-/* An address of the service's own becomes one below the proxy, so that the next request is judged
- * as well. */
-static void add_location(struct client_conn *conn, struct http_headers *headers, const char *name,
-                         const char *value)
+/* Length of "https://HOST/PREFIX" at the start of TEXT, the service's own address; 0 for others. */
+static size_t own_address(const struct service *service, const char *text)
+{
+    size_t origin = strlen(service->origin);
+    size_t len = origin + strlen(service->prefix);
+
+    if (strncasecmp(text, service->origin, origin) != 0 ||
+        strncmp(text + origin, service->prefix, len - origin) != 0)
+        return 0;
+    return text[len] == '\0' || strchr("/?#>", text[len]) != NULL ? len : 0;
+}
+
+/* Addresses of the service's own become such below the proxy, so that the next request is judged
+ * as well: the one of a Location, and those between <> of a Link. */
+static void add_addresses(struct client_conn *conn, struct http_headers *headers, const char *name,
+                          const char *value)
 {
     const struct service *service = conn->exchange.decision.service;
-    AUTO_FREE
-    char *start = mem_printf("%s%s", service->origin, service->prefix);
-    size_t len = strlen(start);
+    bool first = strcasecmp(name, "location") == 0;
+    AUTO_BUF struct buf below = BUF_INIT(256u << 10);
 
-    if (conn->exchange.base != NULL && strncasecmp(value, start, len) == 0 &&
-        (value[len] == '/' || value[len] == '\0')) {
-        AUTO_FREE
-        char *below = mem_printf("%s%s", conn->exchange.base, value + len);
-
-        http_headers_add(headers, name, below);
+    if (conn->exchange.base == NULL) {
+        http_headers_add(headers, name, value);
         return;
     }
-    http_headers_add(headers, name, value);
+    for (const char *at = value; *at != '\0';) {
+        size_t own = first ? own_address(service, at) : 0;
+
+        if (own > 0)
+            buf_append_str(&below, conn->exchange.base);
+        first = own == 0 && *at == '<';
+        buf_append(&below, at, own > 0 ? 0 : 1);
+        at += own > 0 ? own : 1;
+    }
+    http_headers_add(headers, name, buf_text(&below));
 }
 
 /* A login cookie is a credential that outlives the run; the others steer a client around the proxy.
@@ -94,8 +110,8 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
             add_clamped(out, header->name, header->value, limit);
         else if (strcasecmp(header->name, "retry-after-ms") == 0)
             add_clamped(out, header->name, header->value, limit * 1000);
-        else if (strcasecmp(header->name, "location") == 0)
-            add_location(conn, out, header->name, header->value);
+        else if (strcasecmp(header->name, "location") == 0 || strcasecmp(header->name, "link") == 0)
+            add_addresses(conn, out, header->name, header->value);
         else
             http_headers_add(out, header->name, header->value);
     }

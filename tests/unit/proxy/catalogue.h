@@ -28,13 +28,15 @@ enum attack_way {
 struct attack {
     const char *id;
     enum attack_way way;
-    const char *input;  /* as rig_fill takes it, with %K for the credential in answers */
+    const char *input;  /* as rig_fill takes it, answers too, with %K for the credential
+                           and %B for it as it is sent to git */
     const char *reason; /* of the last record; NULL: any */
     int status;         /* that the client reads last; 0: a cut, or nothing */
     unsigned reached;   /* whole requests that the upstream sees */
     unsigned records;   /* 0: one */
     const char *answer; /* the upstream's, to each request; NULL: "hi". %K is the credential */
     bool cut;           /* and then it closes */
+    bool reset;         /* the client's connection is cut, so that no end looks like one */
     const char *has;    /* the client reads this */
     const char *hasnot;
     const char *sent; /* the upstream reads this */
@@ -218,6 +220,20 @@ static inline void catalogue_check_leaks(struct catalogue *catalogue, const stru
 
 static const struct attack *catalogue_now;
 
+static inline void catalogue_add_credential(struct buf *text, char form)
+{
+    static const char plain[] = "x-access-token:" RIG_SECRET;
+    char encoded[128];
+
+    if (form == 'K') {
+        buf_append_str(text, RIG_SECRET);
+        return;
+    }
+    sodium_bin2base64(encoded, sizeof(encoded), (const unsigned char *)plain, strlen(plain),
+                      sodium_base64_VARIANT_ORIGINAL);
+    buf_append_str(text, encoded);
+}
+
 static inline void catalogue_answer(struct rig_upstream *upstream, const char *request)
 {
     const struct attack *attack = catalogue_now;
@@ -227,13 +243,13 @@ static inline void catalogue_answer(struct rig_upstream *upstream, const char *r
         rig_default_script(upstream, request);
         return;
     }
-    for (const char *at = attack->answer; *at != '\0'; at++)
-        if (at[0] == '%' && at[1] == 'K') {
-            buf_append_str(&text, RIG_SECRET);
-            at++;
-        } else {
+    AUTO_FREE
+    char *filled = rig_fill(upstream->rig, attack->answer);
+    for (const char *at = filled; *at != '\0'; at++)
+        if (at[0] == '%' && (at[1] == 'K' || at[1] == 'B'))
+            catalogue_add_credential(&text, *++at);
+        else
             buf_append_char(&text, *at);
-        }
     stream_write(upstream->stream, text.data, text.len);
     if (attack->cut)
         rig_upstream_close(upstream);
@@ -327,7 +343,8 @@ static inline void catalogue_play(struct catalogue *catalogue, const struct atta
                     : rig_connect(rig);
     catalogue_send(rig, client, attack->input, bytes);
     while (!rig->late && (rig->decision_count < records ||
-                          !(client->ended || (catalogue_status(&client->in) == attack->status))))
+                          !(client->ended ||
+                            (!attack->reset && catalogue_status(&client->in) == attack->status))))
         uv_run(&rig->loop, UV_RUN_ONCE);
     catalogue_require(catalogue, !rig->late, "it ended in time");
     struct rig_decision last = rig->decisions[records - 1];
@@ -355,6 +372,12 @@ static inline void catalogue_play(struct catalogue *catalogue, const struct atta
                       attack->unsent == NULL ||
                           strcasestr(buf_text(&rig->seen), attack->unsent) == NULL,
                       attack->unsent);
+    /* libuv makes a plain end of a reset that comes behind data, so what is looked for is the
+     * message's own end. */
+    catalogue_require(catalogue,
+                      !attack->reset ||
+                          (client->ended && strstr(buf_text(&client->in), "\r\n0\r\n\r\n") == NULL),
+                      "it was cut");
     catalogue_check_leaks(catalogue, &client->in);
     rig_hang_up(client);
     proxy_revoke(rig->proxy, "run_1");
