@@ -72,6 +72,8 @@ void client_record(struct client_conn *conn, enum audit_verdict verdict, const c
         conn->run->answered++;
     if (options->on_decision != NULL)
         options->on_decision(options->data, &decision);
+    if (conn->run->probe != NULL)
+        probe_note(conn->run->probe, &decision);
     if (exchange->decision.model)
         model_account_close(&exchange->account, conn->run, exchange->veil, verdict,
                             exchange->refused != NULL ? "client_abort" : reason, exchange->status);

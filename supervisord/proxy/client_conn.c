@@ -181,7 +181,8 @@ void client_conn_start(struct run *run, int fd)
     if (http_conn_start(&conn->http, run->proxy->loop, fd, &options, &callbacks, &err) < 0) {
         log_warn(run->id, "proxy connection: %s", err.text);
         free(conn);
-        listener_release(run->listener);
+        if (run->listener != NULL)
+            listener_release(run->listener);
         return;
     }
     list_append(&run->conns, &conn->link);

@@ -25,6 +25,7 @@ struct policy_grant {
     const struct egress *egress; /* NULL: none */
     bool intercepts;             /* there is a certificate authority */
     bool open_listener; /* nobody but the run reaches its listener: hosts need no token there */
+    bool probes;        /* asks for the probe of a service, and has nobody else in it */
     struct token_hash token;
     const struct policy_repository *repositories; /* the session's own */
     size_t repository_count;

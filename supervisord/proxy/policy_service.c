@@ -165,6 +165,18 @@ static bool may_upgrade(const struct service *service)
     return !service->pushes && !service->forge && (!service->model || service->rule_count > 0);
 }
 
+/* The very request that the service's row names, whatever the rules say of others. */
+static bool is_probe(const struct http_request *request, const struct entry *entry,
+                     const struct policy_decision *out)
+{
+    const char *probe = out->service->probe;
+    size_t len = strcspn(probe, "?");
+
+    return strcmp(request->method, "GET") == 0 && !entry->websocket && len > 0 &&
+           strlen(out->path) == len && memcmp(out->path, probe, len) == 0 &&
+           str_starts(entry->query, probe + len);
+}
+
 /* A request for a service, whose path below it is in OUT already. */
 void policy_judge_service(const struct http_request *request, const struct entry *entry,
                           const struct policy_grant *grant, struct policy_decision *out)
@@ -173,6 +185,10 @@ void policy_judge_service(const struct http_request *request, const struct entry
         return;
     if (!is_granted(grant, out->service)) {
         policy_refuse(out, 403, "service_not_granted", "this run may not use the service");
+        return;
+    }
+    if (grant->probes && is_probe(request, entry, out)) {
+        policy_allow(request, entry, out);
         return;
     }
     if (!find_repository(request, entry->query, out) || !check_rules(request, grant, out) ||

@@ -133,6 +133,11 @@ static struct run *find_run(const struct proxy *proxy, const char *run_id)
     return NULL;
 }
 
+struct run *proxy_run(const struct proxy *proxy, const char *run_id)
+{
+    return find_run(proxy, run_id);
+}
+
 void run_part_opened(struct run *run)
 {
     run->open++;

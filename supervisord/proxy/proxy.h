@@ -33,8 +33,9 @@ struct proxy_service {
     const char *secret;
     const char *const *allow;
     size_t allow_count;
-    bool private; /* the target may have an address in a private network */
-    bool model;   /* agents think with it: its requests are counted */
+    bool private;      /* the target may have an address in a private network */
+    const char *probe; /* path of a harmless GET that needs the credential; NULL or "": none */
+    bool model;        /* agents think with it: its requests are counted */
     /* For git: what may be pushed, as in git_rules.h; NULL: agent/... */
     const char *const *push_refs;
     size_t push_ref_count;
@@ -149,6 +150,31 @@ void proxy_open_listener(struct proxy *proxy, const char *run_id);
 /* Forgets the token and cuts the run's connections and streams at once. Unknown runs are ignored.
  */
 void proxy_revoke(struct proxy *proxy, const char *run_id);
+
+/* Does the credential get there? A harmless request, the service's own probe, goes the way of all
+ * requests; its record is of the run "probe". */
+enum proxy_probe_outcome {
+    PROXY_PROBE_WORKS,
+    PROXY_PROBE_SECRET_MISSING,
+    PROXY_PROBE_SECRET_UNUSABLE, /* no header can hold it */
+    PROXY_PROBE_KEY_REFUSED,     /* the service answered 401 or 403 */
+    PROXY_PROBE_UNREACHABLE,
+    PROXY_PROBE_TLS,      /* its certificate is not trusted */
+    PROXY_PROBE_NO_PROBE, /* nothing harmless to ask it is known */
+    PROXY_PROBE_FAILED,   /* it answered something else */
+};
+struct proxy_probe_result {
+    enum proxy_probe_outcome outcome;
+    uint32_t status;    /* 0: there was no answer */
+    const char *reason; /* as in struct proxy_decision; "" none. Borrowed during the callback */
+};
+typedef void (*proxy_probe_cb)(void *data, const struct proxy_probe_result *result);
+/* DONE runs once, perhaps before this returns; within half a minute, and when the proxy closes. One
+ * at a time: ERR_CONFLICT. ERR_NOT_FOUND. */
+int proxy_probe(struct proxy *proxy, const char *service, proxy_probe_cb done, void *data,
+                struct error *err);
+/* "works", "secret_missing", … */
+const char *proxy_probe_name(enum proxy_probe_outcome outcome);
 
 /* For service.list and doctor: whether the service is known, and whether its secret is there. */
 bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *secret_present);

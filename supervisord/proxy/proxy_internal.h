@@ -49,6 +49,7 @@ struct run {
     unsigned open;            /* listener, pools, connections */
     bool revoked;
     uint64_t answered;
+    struct probe *probe; /* of a run that is one; NULL once it is over */
     struct budget budget;
     char model_words[MODEL_WORDS_MAX]; /* what the last model that failed said */
     uint64_t traffic_ms;               /* when on_traffic was last called */
@@ -66,6 +67,13 @@ void run_note_traffic(struct run *run);
 
 /* run::tips has changed. */
 void run_note_pushed(struct run *run);
+
+/* Not yet revoked; NULL. */
+struct run *proxy_run(const struct proxy *proxy, const char *run_id);
+
+/* probe.c */
+struct probe;
+void probe_note(struct probe *probe, const struct proxy_decision *decision);
 
 /* client_conn.c */
 struct client_conn;

@@ -219,6 +219,7 @@ static int parse_service(struct service *service, const struct proxy_service *fr
                     strcmp(service->name, "gitea") == 0);
     service->forge = strcmp(service->name, "github-api") == 0;
     service->model = from->model;
+    service->probe = mem_strdup(from->probe != NULL ? from->probe : "");
     service->pushes = service->git || service->inject == INJECT_BASIC;
     return parse_git(service, from, err);
 }
@@ -243,6 +244,7 @@ static void service_finish(struct service *service)
     free(service->inject_after);
     free(service->basic_user);
     free(service->secret);
+    free(service->probe);
 }
 
 struct service *service_host_new(const struct host *host, const char *scheme,
@@ -262,6 +264,7 @@ struct service *service_host_new(const struct host *host, const char *scheme,
     service->inject_header = mem_strdup("");
     service->inject_query = mem_strdup("");
     service->secret = mem_strdup("");
+    service->probe = mem_strdup("");
     service->egress = true;
     return service;
 }

@@ -346,7 +346,7 @@ static inline void rig_on_decision(void *data, const struct proxy_decision *from
     struct rig_decision *to = &rig->decisions[rig->decision_count];
 
     CHECK(rig->decision_count < RIG_DECISIONS);
-    CHECK_STR(from->run_id, "run_1");
+    CHECK(strcmp(from->run_id, "run_1") == 0 || strcmp(from->run_id, "probe") == 0);
     rig->decision_count++;
     snprintf(to->service, sizeof(to->service), "%s", from->service);
     snprintf(to->method, sizeof(to->method), "%s", from->method);
@@ -364,7 +364,7 @@ static inline void rig_on_traffic(void *data, const char *run_id)
 {
     struct rig *rig = data;
 
-    CHECK_STR(run_id, "run_1");
+    CHECK(strcmp(run_id, "run_1") == 0 || strcmp(run_id, "probe") == 0);
     rig->traffic++;
 }
 
@@ -486,27 +486,32 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     const char *const any_repository[] = { "..." };
     const struct proxy_service services[] = {
         { .name = "anthropic",
+          .probe = "/v1/models",
           .target = target,
           .inject_header = "x-api-key",
           .inject_value = "{MODEL_KEY}",
           .secret = "MODEL_KEY" },
         { .name = "github",
+          .probe = "/o/public.git/info/refs?service=git-upload-pack",
           .target = target,
           .inject_header = "authorization",
           .inject_value = "Basic {GIT_KEY:basic:x-access-token}",
           .secret = "GIT_KEY" },
         { .name = "corp",
+          .probe = "/ping",
           .target = prefixed,
           .inject_header = "Authorization",
           .inject_value = "Bearer {MODEL_KEY}",
           .allow = allow,
           .allow_count = 2 },
         { .name = "keyless",
+          .probe = "/v1/models",
           .target = target,
           .inject_header = "x-api-key",
           .inject_value = "{ABSENT_KEY}" },
         { .name = "plain", .target = target, .inject_header = "" },
         { .name = "secure",
+          .probe = "/v1/models?limit=1",
           .target = secure,
           .inject_header = "authorization",
           .inject_value = "Bearer {MODEL_KEY}",
@@ -519,11 +524,12 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
           .repositories = any_repository,
           .repository_count = 1 },
         { .name = "queried",
+          .probe = "/models",
           .target = target,
           .inject_query = "key",
           .inject_value = "{QUERY_KEY}",
           .secret = "QUERY_KEY" },
-        { .name = "private", .target = private_target, .inject_header = "" },
+        { .name = "private", .probe = "/x", .target = private_target, .inject_header = "" },
         { .name = "brain",
           .target = target,
           .inject_header = "x-api-key",
