@@ -95,6 +95,68 @@ int http_response_check(const char *data, size_t len, struct http_response_head 
                         struct error *err);
 void http_response_head_finish(struct http_response_head *head);
 
+/* Where a reader of chunked framing is. */
+enum http_chunk_state {
+    HTTP_CHUNK_SIZE,
+    HTTP_CHUNK_EXTENSION,
+    HTTP_CHUNK_SIZE_LF,
+    HTTP_CHUNK_DATA,
+    HTTP_CHUNK_DATA_CR,
+    HTTP_CHUNK_DATA_LF,
+    HTTP_CHUNK_TRAILER_START,
+    HTTP_CHUNK_TRAILER_NAME,
+    HTTP_CHUNK_TRAILER_VALUE,
+    HTTP_CHUNK_TRAILER_LF,
+    HTTP_CHUNK_END_LF,
+    HTTP_CHUNK_DONE,
+};
+
+struct http_chunks {
+    enum http_chunk_state state;
+    uint64_t left;
+    unsigned digits;
+    size_t extension_bytes;
+    size_t trailer_bytes;
+};
+
+enum http_reply_body {
+    HTTP_REPLY_NONE,
+    HTTP_REPLY_LENGTH,
+    HTTP_REPLY_CHUNKED,
+    HTTP_REPLY_UNTIL_END, /* the connection's */
+};
+
+/* Reads one response off an upstream's connection: its head through the judge above, its body
+ * without the framing. Interim heads are skipped; trailers are dropped. */
+struct http_reply {
+    /* The final head; it may answer HEAD, whose body is none whatever the head says. */
+    void (*on_head)(void *data, const struct http_response_head *head);
+    /* Some of the body; never empty. */
+    void (*on_body)(void *data, const char *bytes, size_t len);
+    void *data;
+    /* The rest is the reader's own. */
+    bool answers_head;
+    bool head_done;
+    bool done;
+    bool kept; /* once it is done, another request may follow on the connection */
+    enum http_reply_body body;
+    unsigned interim;
+    uint64_t left;
+    struct http_chunks chunks;
+    struct buf head;
+};
+
+/* For an answer to METHOD. Caller's storage; the callbacks and DATA are set by the caller after
+ * this. */
+void http_reply_init(struct http_reply *reply, const char *method);
+void http_reply_finish(struct http_reply *reply);
+/* *USED is less than LEN when the response ended before. -1: it breaks the rules, ERR as for
+ * http_response_check, and the reader is of no more use. */
+int http_reply_feed(struct http_reply *reply, const char *bytes, size_t len, size_t *used,
+                    struct error *err);
+/* The connection has ended in order. False: it was too early. */
+bool http_reply_end(struct http_reply *reply);
+
 /* Server side
  * ------------------------------------------------------------------------------------------------------
  */

@@ -41,6 +41,12 @@ struct http_scan {
 int http_scan(struct http_scan *scan, const char *data, size_t len, size_t *head_len,
               struct error *err);
 
+/* Takes framing up to the next PIECE of data, which is empty when there is none in what came, or
+ * when the message ends here. *USED counts the piece too. */
+int http_chunks_take(struct http_chunks *chunks, const char *data, size_t len, size_t *used,
+                     struct http_span *piece, struct error *err);
+bool http_chunks_done(const struct http_chunks *chunks);
+
 /* The second judge (llhttp) and the body. One parser handles one message after the other. */
 struct http_parser;
 struct http_parser *http_parser_new(void (*on_body)(void *data, const char *bytes, size_t len),

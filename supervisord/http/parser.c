@@ -1,38 +1,11 @@
 /* parser.c: llhttp as the second judge, and bodies. Nothing else sees llhttp's types. Chunked
- * framing too is read twice: by a small machine of ours that finds the message's end and counts
- * what llhttp doesn't, and by llhttp, which decodes. */
+ * framing too is read twice: by a small machine of ours (chunks.c) that finds the message's end and
+ * counts what llhttp doesn't, and by llhttp, which decodes. */
 #include "http/http_internal.h"
 
 #include <llhttp.h>
 
 #include "common/mem.h"
-
-#define CHUNK_DIGITS_MAX 16
-#define EXTENSIONS_MAX 1024u /* bytes, all chunks of a message together */
-#define TRAILERS_MAX (4u << 10)
-
-enum chunk_state {
-    CHUNK_SIZE,
-    CHUNK_EXTENSION,
-    CHUNK_SIZE_LF,
-    CHUNK_DATA,
-    CHUNK_DATA_CR,
-    CHUNK_DATA_LF,
-    CHUNK_TRAILER_START,
-    CHUNK_TRAILER_NAME,
-    CHUNK_TRAILER_VALUE,
-    CHUNK_TRAILER_LF,
-    CHUNK_END_LF,
-    CHUNK_DONE,
-};
-
-struct chunks {
-    enum chunk_state state;
-    uint64_t left;
-    unsigned digits;
-    size_t extension_bytes;
-    size_t trailer_bytes;
-};
 
 struct http_parser {
     llhttp_t llhttp;
@@ -43,143 +16,12 @@ struct http_parser {
     struct buf target;
     struct buf name;
     struct buf value;
-    struct chunks chunks;
+    struct http_chunks chunks;
     enum http_body_kind kind;
     uint64_t left;  /* of a body with a length, as we count it */
     bool done;      /* as we read it */
     bool completed; /* as llhttp reads it */
 };
-
-/* Our reading of chunked bodies
- * ---------------------------------------------------------------------------------- */
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
-static int bad_chunk(struct error *err, const char *text)
-{
-    return http_refuse(err, 400, "bad_chunk", text);
-}
-
-static int take_size(struct chunks *chunks, char c, struct error *err)
-{
-    int digit = hex_value(c);
-
-    if (digit >= 0) {
-        if (++chunks->digits > CHUNK_DIGITS_MAX || chunks->left > (INT64_MAX >> 4))
-            return bad_chunk(err, "a chunk size that is too large");
-        chunks->left = (chunks->left << 4) | (uint64_t)digit;
-        return 0;
-    }
-    if (chunks->digits == 0 || (c != ';' && c != '\r'))
-        return bad_chunk(err, "a chunk size that is no hexadecimal number");
-    chunks->state = c == ';' ? CHUNK_EXTENSION : CHUNK_SIZE_LF;
-    return 0;
-}
-
-static int take_extension(struct chunks *chunks, char c, struct error *err)
-{
-    if (c == '\r') {
-        chunks->state = CHUNK_SIZE_LF;
-        return 0;
-    }
-    if (!http_value_valid(&c, 1))
-        return bad_chunk(err, "a control character in a chunk extension");
-    if (++chunks->extension_bytes > EXTENSIONS_MAX)
-        return http_refuse(err, 400, "chunk_extensions_too_large",
-                           "too many bytes in chunk extensions");
-    return 0;
-}
-
-static int take_trailer(struct chunks *chunks, char c, struct error *err)
-{
-    if (++chunks->trailer_bytes > TRAILERS_MAX)
-        return http_refuse(err, 431, "trailers_too_large", "too many bytes in trailers");
-    if (chunks->state == CHUNK_TRAILER_START && c == '\r') {
-        chunks->state = CHUNK_END_LF;
-    } else if (chunks->state == CHUNK_TRAILER_VALUE) {
-        if (c == '\r')
-            chunks->state = CHUNK_TRAILER_LF;
-        else if (!http_value_valid(&c, 1))
-            return bad_chunk(err, "a control character in a trailer");
-    } else if (chunks->state == CHUNK_TRAILER_NAME && c == ':') {
-        chunks->state = CHUNK_TRAILER_VALUE;
-    } else if (http_token_valid(&c, 1)) {
-        chunks->state = CHUNK_TRAILER_NAME;
-    } else {
-        return bad_chunk(err, "a trailer line that is no header");
-    }
-    return 0;
-}
-
-static int take_line_end(struct chunks *chunks, char c, char wanted, enum chunk_state next,
-                         struct error *err)
-{
-    if (c != wanted)
-        return bad_chunk(err, "a chunk without its line end");
-    chunks->state = next;
-    return 0;
-}
-
-static int take_chunk_byte(struct chunks *chunks, char c, struct error *err)
-{
-    switch (chunks->state) {
-    case CHUNK_SIZE:
-        return take_size(chunks, c, err);
-    case CHUNK_EXTENSION:
-        return take_extension(chunks, c, err);
-    case CHUNK_SIZE_LF:
-        return take_line_end(chunks, c, '\n', chunks->left > 0 ? CHUNK_DATA : CHUNK_TRAILER_START,
-                             err);
-    case CHUNK_DATA_CR:
-        return take_line_end(chunks, c, '\r', CHUNK_DATA_LF, err);
-    case CHUNK_DATA_LF:
-        chunks->digits = 0;
-        return take_line_end(chunks, c, '\n', CHUNK_SIZE, err);
-    case CHUNK_TRAILER_START:
-    case CHUNK_TRAILER_NAME:
-    case CHUNK_TRAILER_VALUE:
-        return take_trailer(chunks, c, err);
-    case CHUNK_TRAILER_LF:
-        return take_line_end(chunks, c, '\n', CHUNK_TRAILER_START, err);
-    case CHUNK_END_LF:
-        return take_line_end(chunks, c, '\n', CHUNK_DONE, err);
-    case CHUNK_DATA:
-    case CHUNK_DONE:
-        break;
-    }
-    BUG("chunk state");
-}
-
-/* How many of LEN bytes belong to this message. */
-static int measure_chunks(struct chunks *chunks, const char *data, size_t len, size_t *used,
-                          struct error *err)
-{
-    size_t at = 0;
-
-    while (at < len && chunks->state != CHUNK_DONE) {
-        if (chunks->state == CHUNK_DATA) {
-            size_t step = len - at < chunks->left ? len - at : (size_t)chunks->left;
-
-            at += step;
-            chunks->left -= step;
-            if (chunks->left == 0)
-                chunks->state = CHUNK_DATA_CR;
-        } else if (take_chunk_byte(chunks, data[at++], err) < 0) {
-            return -1;
-        }
-    }
-    *used = at;
-    return 0;
-}
 
 /* llhttp's callbacks
  * ---------------------------------------------------------------------------------------------- */
@@ -333,7 +175,7 @@ int http_parser_head(struct http_parser *parser, const char *data, size_t len,
     parser->llhttp.data = parser;
     parser->request = out;
     parser->completed = false;
-    parser->chunks = (struct chunks){ 0 };
+    parser->chunks = (struct http_chunks){ 0 };
     buf_clear(&parser->target);
     buf_clear(&parser->name);
     buf_clear(&parser->value);
@@ -367,9 +209,13 @@ static int measure(struct http_parser *parser, const char *data, size_t len, siz
                    struct error *err)
 {
     if (parser->kind == HTTP_BODY_CHUNKED) {
-        if (measure_chunks(&parser->chunks, data, len, used, err) < 0)
-            return -1;
-        parser->done = parser->chunks.state == CHUNK_DONE;
+        struct http_span piece;
+        size_t at = 0;
+
+        for (*used = 0; *used < len && !http_chunks_done(&parser->chunks); *used += at)
+            if (http_chunks_take(&parser->chunks, data + *used, len - *used, &at, &piece, err) < 0)
+                return -1;
+        parser->done = http_chunks_done(&parser->chunks);
         return 0;
     }
     *used = len < parser->left ? len : (size_t)parser->left;
