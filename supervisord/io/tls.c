@@ -11,6 +11,8 @@
 #include "common/str.h"
 
 #define RECORD_MAX (16 << 10)
+#define PLAIN_SIZE (128 << 10)   /* one read of a socket and what waited for it */
+#define OUT_MAX (64 << 10)       /* what the BIO may hold before it is sent */
 #define PENDING_MAX (256u << 10) /* written before the handshake is over */
 #define NAME_SIZE 256
 #define HANDSHAKE_RECORD 0x16
@@ -30,25 +32,34 @@ struct tls {
     bool clear; /* which was no TLS */
     bool over;  /* the peer's end or an error was told */
     bool wrong_name;
+    unsigned long error; /* of OpenSSL, why the connection failed */
+    void (*on_ready)(void *data);
+    void *ready_data;
     char name[NAME_SIZE];
     struct buf pending;
 };
+
+/* Scratch space, not state: filled right before it is passed on, by one connection at a time, since
+ * what a socket gave is passed on from the loop only. */
+static _Thread_local char plain[PLAIN_SIZE];
 
 /* To the peer ----------------------------------------------------------------------------------
  */
 
 static bool flush(struct tls *tls)
 {
-    char bytes[RECORD_MAX];
-    bool ok = true;
-    int len;
+    char *bytes;
+    long len = BIO_get_mem_data(tls->out, &bytes);
+    bool ok;
 
-    while (BIO_ctrl_pending(tls->out) > 0 && (len = BIO_read(tls->out, bytes, sizeof(bytes))) > 0)
-        ok = stream_write_raw(tls->stream, bytes, (size_t)len) && ok;
+    if (len <= 0)
+        return true;
+    ok = stream_write_raw(tls->stream, bytes, (size_t)len);
+    (void)BIO_reset(tls->out);
     return ok;
 }
 
-/* Record by record, so that the BIO never holds more than one. */
+/* Record by record; they leave together, but the BIO never holds much. */
 static bool encrypt(struct tls *tls, const char *bytes, size_t len)
 {
     bool ok = true;
@@ -57,7 +68,9 @@ static bool encrypt(struct tls *tls, const char *bytes, size_t len)
         size_t piece = len - at < RECORD_MAX ? len - at : RECORD_MAX;
 
         ERR_clear_error();
-        ok = SSL_write(tls->ssl, bytes + at, (int)piece) == (int)piece && flush(tls);
+        ok = SSL_write(tls->ssl, bytes + at, (int)piece) == (int)piece;
+        if (ok && BIO_ctrl_pending(tls->out) >= OUT_MAX)
+            ok = flush(tls);
         at += piece;
     }
     return ok;
@@ -78,7 +91,7 @@ static bool on_write(void *data, const uv_buf_t *pieces, unsigned count)
         else
             buf_append(&tls->pending, pieces[i].base, pieces[i].len);
     }
-    return ok && !tls->pending.failed;
+    return flush(tls) && ok && !tls->pending.failed;
 }
 
 static void on_our_end(void *data)
@@ -95,7 +108,7 @@ static void on_our_end(void *data)
 
 static const char *failure(const struct tls *tls)
 {
-    int reason = ERR_GET_REASON(ERR_peek_last_error());
+    int reason = ERR_GET_REASON(tls->error);
 
     if (!tls->server)
         return "upstream_tls";
@@ -119,7 +132,7 @@ static void fail(struct tls *tls)
 {
     struct error err = ERROR_INIT;
     const char *reason = failure(tls);
-    const char *text = ERR_reason_error_string(ERR_peek_last_error());
+    const char *text = ERR_reason_error_string(tls->error);
     long verified = SSL_get_verify_result(tls->ssl);
 
     flush(tls); /* the alert */
@@ -140,6 +153,7 @@ static bool shake_hands(struct tls *tls)
     if (status != 1) {
         int why = SSL_get_error(tls->ssl, status);
 
+        tls->error = ERR_peek_last_error();
         if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
             flush(tls);
         else
@@ -147,25 +161,37 @@ static bool shake_hands(struct tls *tls)
         return false;
     }
     tls->established = true;
-    flush(tls);
     if (tls->pending.len > 0)
         encrypt(tls, tls->pending.data, tls->pending.len);
     buf_finish(&tls->pending);
-    return true;
+    flush(tls);
+    if (tls->on_ready != NULL)
+        tls->on_ready(tls->ready_data);
+    return !stream_is_closing(tls->stream);
 }
 
-static bool decrypt_one(struct tls *tls)
+/* As many records as there are in one piece. False when there is nothing more to do now. */
+static bool decrypt(struct tls *tls)
 {
-    char bytes[RECORD_MAX];
-    int len;
+    size_t len = 0;
+    int status;
+    int why;
 
-    ERR_clear_error();
-    len = SSL_read(tls->ssl, bytes, sizeof(bytes));
+    do {
+        ERR_clear_error();
+        status = SSL_read(tls->ssl, plain + len, (int)(sizeof(plain) - len));
+        len += status > 0 ? (size_t)status : 0;
+    } while (status > 0 && sizeof(plain) - len >= RECORD_MAX);
+    why = status > 0 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, status);
+    tls->error = ERR_peek_last_error();
     if (len > 0) {
-        stream_deliver(tls->stream, bytes, (size_t)len);
-        return !stream_is_closing(tls->stream) && !tls->over;
+        stream_deliver(tls->stream, plain, len);
+        if (stream_is_closing(tls->stream) || tls->over)
+            return false;
     }
-    switch (SSL_get_error(tls->ssl, len)) {
+    switch (why) {
+    case SSL_ERROR_NONE:
+        return true;
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
         flush(tls);
@@ -196,7 +222,7 @@ static void on_data(void *data, const char *bytes, size_t len)
         return;
     if (!tls->established && !shake_hands(tls))
         return;
-    while (decrypt_one(tls))
+    while (decrypt(tls))
         ;
 }
 
@@ -240,6 +266,21 @@ bool tls_is_secure(const struct stream *stream)
     const struct tls *tls = stream_filter_data(stream, &filter);
 
     return tls != NULL && !tls->clear;
+}
+
+void tls_when_ready(struct stream *stream, void (*on_ready)(void *data), void *data)
+{
+    struct tls *tls = stream_filter_data(stream, &filter);
+
+    tls->on_ready = on_ready;
+    tls->ready_data = data;
+}
+
+bool tls_has_rest(const struct stream *stream)
+{
+    const struct tls *tls = stream_filter_data(stream, &filter);
+
+    return tls != NULL && (SSL_has_pending(tls->ssl) || BIO_ctrl_pending(tls->in) > 0);
 }
 
 /* Contexts -------------------------------------------------------------------------------------

@@ -36,5 +36,9 @@ bool tls_is_secure(const struct stream *stream);
  * over waits for it. on_end's error has the argument "upstream_tls" or "tls_cut". */
 int tls_connect(struct stream *stream, struct tls_context *context, const char *name, bool literal,
                 struct error *err);
+/* ON_READY runs once, from the loop, when the handshake is over. Right after tls_connect. */
+void tls_when_ready(struct stream *stream, void (*on_ready)(void *data), void *data);
+/* Some bytes of a record came that is not whole yet, or wasn't read. */
+bool tls_has_rest(const struct stream *stream);
 
 #endif
