@@ -6,8 +6,9 @@
 
 /* The order is enum store_db's. */
 static const char *const names[] = {
-    "meta",     "runs",         "run_sessions", "run_states",  "run_keys", "run_counts", "diffs",
-    "sessions", "session_uids", "events",       "event_index", "audit",    "audit_runs", "notices",
+    "meta",        "runs",  "run_sessions", "run_states",   "run_keys",
+    "run_counts",  "diffs", "sessions",     "session_uids", "events",
+    "event_index", "audit", "audit_runs",   "notices",      "checkpoints",
 };
 _Static_assert(ARRAY_LEN(names) == STORE_DB_COUNT, "a name for each sub-database");
 
@@ -35,6 +36,7 @@ static const struct migration {
 } migrations[] = {
     { "make the first schema", make_databases },
     { "keep which runs are to be told of", make_databases },
+    { "make room for checkpoints", make_databases },
 };
 
 uint32_t store_schema_version(void)

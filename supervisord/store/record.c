@@ -115,15 +115,16 @@ static const struct field run_fields[] = {
 };
 
 /* The first place has the tags from before there were more. */
-#define PLACE(base, number)                                                                        \
-    STRING(base, struct session_record, places[number].repository),                                \
-        STRING((base) + 1, struct session_record, places[number].branch),                          \
-        STRING((base) + 2, struct session_record, places[number].directory),                       \
-        STRING((base) + 3, struct session_record, places[number].base_commit),                     \
-        BOOL((base) + 4, struct session_record, places[number].cloned),                            \
-        BOOL((base) + 5, struct session_record, places[number].set_up),                            \
-        STRING((base) + 6, struct session_record, places[number].agent),                           \
-        STRING((base) + 7, struct session_record, places[number].agent_session)
+#define PLACE_OF(base, type, number)                                                               \
+    STRING(base, type, places[number].repository),                                                 \
+        STRING((base) + 1, type, places[number].branch),                                           \
+        STRING((base) + 2, type, places[number].directory),                                        \
+        STRING((base) + 3, type, places[number].base_commit),                                      \
+        BOOL((base) + 4, type, places[number].cloned),                                             \
+        BOOL((base) + 5, type, places[number].set_up),                                             \
+        STRING((base) + 6, type, places[number].agent),                                            \
+        STRING((base) + 7, type, places[number].agent_session)
+#define PLACE(base, number) PLACE_OF(base, struct session_record, number)
 
 static const struct field session_fields[] = {
     SESSION(1, struct session_record, id),
@@ -144,6 +145,13 @@ static const struct field session_fields[] = {
     U32(16, struct session_record, place_count),
     U32(17, struct session_record, place),
     STRING(18, struct session_record, pushed),
+    BOOL(80, struct session_record, held),
+    BOOL(81, struct session_record, making),
+    U32(82, struct session_record, restoring),
+    SESSION(83, struct session_record, forked_from),
+    U32(84, struct session_record, forked_number),
+    U64(85, struct session_record, disk_bytes),
+    U64(86, struct session_record, checkpoint_bytes),
     PLACE(100, 1),
     PLACE(108, 2),
     PLACE(116, 3),
@@ -155,6 +163,18 @@ static const struct field session_fields[] = {
 _Static_assert(SESSION_PLACES_MAX == 8, "each place has its tags");
 
 /* Without number: it is part of the key. */
+static const struct field checkpoint_fields[] = {
+    U32(1, struct checkpoint_record, chain),    U32(2, struct checkpoint_record, reason),
+    U64(3, struct checkpoint_record, time_ms),  RUN(4, struct checkpoint_record, run),
+    U64(5, struct checkpoint_record, bytes),    U64(6, struct checkpoint_record, entries),
+    U64(7, struct checkpoint_record, left_out), U32(8, struct checkpoint_record, place_count),
+    U32(9, struct checkpoint_record, place),    PLACE_OF(100, struct checkpoint_record, 0),
+    PLACE_OF(108, struct checkpoint_record, 1), PLACE_OF(116, struct checkpoint_record, 2),
+    PLACE_OF(124, struct checkpoint_record, 3), PLACE_OF(132, struct checkpoint_record, 4),
+    PLACE_OF(140, struct checkpoint_record, 5), PLACE_OF(148, struct checkpoint_record, 6),
+    PLACE_OF(156, struct checkpoint_record, 7),
+};
+
 static const struct field event_fields[] = {
     U64(1, struct event_record, time_ms), U32(2, struct event_record, kind),
     STRING(3, struct event_record, text), STRING(4, struct event_record, data),
@@ -175,6 +195,8 @@ static const struct field audit_fields[] = {
 static const struct layout run_layout = { "run", run_fields, ARRAY_LEN(run_fields) };
 static const struct layout session_layout = { "session", session_fields,
                                               ARRAY_LEN(session_fields) };
+static const struct layout checkpoint_layout = { "checkpoint", checkpoint_fields,
+                                                 ARRAY_LEN(checkpoint_fields) };
 static const struct layout event_layout = { "event", event_fields, ARRAY_LEN(event_fields) };
 static const struct layout audit_layout = { "audit", audit_fields, ARRAY_LEN(audit_fields) };
 
@@ -481,6 +503,23 @@ void session_record_copy(struct session_record *to, const struct session_record 
     strings_copy(&session_layout, to);
 }
 
+void checkpoint_record_init(struct checkpoint_record *checkpoint)
+{
+    *checkpoint = (struct checkpoint_record){ .place_count = 1 };
+    strings_init(&checkpoint_layout, checkpoint);
+}
+
+void checkpoint_record_finish(struct checkpoint_record *checkpoint)
+{
+    strings_finish(&checkpoint_layout, checkpoint);
+}
+
+void checkpoint_record_copy(struct checkpoint_record *to, const struct checkpoint_record *from)
+{
+    *to = *from;
+    strings_copy(&checkpoint_layout, to);
+}
+
 void event_record_init(struct event_record *event)
 {
     *event = (struct event_record){ 0 };
@@ -531,6 +570,29 @@ int session_record_decode(const void *data, size_t len, struct session_record *s
         session->place >= session->place_count)
         return error_set(err, ERR_BUG, 0, "damaged session record: place %u of %u",
                          (unsigned)session->place, (unsigned)session->place_count);
+    return 0;
+}
+
+void checkpoint_record_encode(const struct checkpoint_record *checkpoint, struct buf *out)
+{
+    encode(&checkpoint_layout, checkpoint, out);
+}
+
+int checkpoint_record_decode(const void *data, size_t len, struct checkpoint_record *checkpoint,
+                             struct error *err)
+{
+    uint32_t number = checkpoint->number;
+
+    checkpoint_record_finish(checkpoint);
+    checkpoint_record_init(checkpoint);
+    checkpoint->number = number;
+    if (decode(&checkpoint_layout, data, len, checkpoint, err) < 0)
+        return -1;
+    if (checkpoint->place_count == 0 || checkpoint->place_count > SESSION_PLACES_MAX ||
+        checkpoint->place >= checkpoint->place_count || checkpoint->chain > number)
+        return error_set(err, ERR_BUG, 0, "damaged checkpoint record: place %u of %u, chain %u",
+                         (unsigned)checkpoint->place, (unsigned)checkpoint->place_count,
+                         (unsigned)checkpoint->chain);
     return 0;
 }
 

@@ -114,6 +114,28 @@ struct session_record {
     uint64_t updated_ms;
     uint64_t run_count;
     struct id last_run;
+    bool making;               /* a copy or a backup is being brought in: not whole yet */
+    bool held;                 /* retention leaves it alone */
+    uint32_t restoring;        /* the checkpoint that it is being taken back to; 0: none */
+    struct id forked_from;     /* "" none */
+    uint32_t forked_number;    /* of that session's checkpoint */
+    uint64_t disk_bytes;       /* when they were last counted: its files, */
+    uint64_t checkpoint_bytes; /* and its checkpoints */
+};
+
+/* What there was of a session at one moment. */
+struct checkpoint_record {
+    uint32_t number; /* part of the key; from 1 */
+    uint32_t chain;  /* number of the one that holds all its files: itself or an older one */
+    uint32_t reason; /* enum checkpoint_reason of run; stored by number */
+    uint64_t time_ms;
+    struct id run; /* "" none */
+    uint64_t bytes;
+    uint64_t entries;
+    uint64_t left_out; /* files that were too large or could not be read */
+    struct session_place places[SESSION_PLACES_MAX];
+    uint32_t place_count;
+    uint32_t place;
 };
 
 struct event_record {
@@ -153,6 +175,9 @@ void run_record_copy(struct run_record *to, const struct run_record *from);
 void session_record_init(struct session_record *session);
 void session_record_finish(struct session_record *session);
 void session_record_copy(struct session_record *to, const struct session_record *from);
+void checkpoint_record_init(struct checkpoint_record *checkpoint);
+void checkpoint_record_finish(struct checkpoint_record *checkpoint);
+void checkpoint_record_copy(struct checkpoint_record *to, const struct checkpoint_record *from);
 void event_record_init(struct event_record *event);
 void event_record_finish(struct event_record *event);
 void audit_record_init(struct audit_record *audit);
@@ -166,6 +191,10 @@ int run_record_decode(const void *data, size_t len, struct run_record *run, stru
 void session_record_encode(const struct session_record *session, struct buf *out);
 int session_record_decode(const void *data, size_t len, struct session_record *session,
                           struct error *err);
+/* Without number. */
+void checkpoint_record_encode(const struct checkpoint_record *checkpoint, struct buf *out);
+int checkpoint_record_decode(const void *data, size_t len, struct checkpoint_record *checkpoint,
+                             struct error *err);
 void event_record_encode(const struct event_record *event, struct buf *out); /* without number */
 int event_record_decode(const void *data, size_t len, struct event_record *event,
                         struct error *err);

@@ -128,6 +128,8 @@ static int delete_all(struct store *store, MDB_txn *txn, void *data, struct erro
     if (rc == 0)
         rc = store_runs_remove(store, txn, delete->id);
     if (rc == 0)
+        rc = store_checkpoints_remove(store, txn, delete->id);
+    if (rc == 0)
         rc = release_uid(store, txn, delete->id);
     return rc != 0 ? rc : mdb_del(txn, store->dbi[STORE_SESSIONS], &key, NULL);
 }

@@ -98,6 +98,18 @@ int store_session_delete(struct store *store, const struct id *id, struct error 
 int store_session_free_slot(struct store *store, uint32_t base, uint32_t count, uint32_t *uid,
                             struct error *err);
 
+/* Checkpoints, by session and number. -------------------------------------------------------- */
+/* One transaction: the checkpoint, and those of the session whose number is below KEEP_FROM go. */
+int store_checkpoint_add(struct store *store, const struct id *session,
+                         const struct checkpoint_record *checkpoint, uint32_t keep_from,
+                         struct error *err);
+int store_checkpoint_load(struct store *store, const struct id *session, uint32_t number,
+                          struct checkpoint_record *checkpoint, struct error *err);
+/* Oldest first, those with a number of at least FROM. As store_run_each. */
+int store_checkpoint_each(struct store *store, const struct id *session, uint32_t from,
+                          bool (*each)(void *data, const struct checkpoint_record *checkpoint),
+                          void *data, struct error *err);
+
 /* Events. ------------------------------------------------------------------------------------- */
 
 /* Batched: kept in memory, readable at once through store_event_each, and on disk after store_flush

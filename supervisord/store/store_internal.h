@@ -27,6 +27,7 @@ enum store_db {
     STORE_AUDIT,        /* audit.c     number -> audit record */
     STORE_AUDIT_RUNS,   /* audit.c     run, number -> nothing */
     STORE_NOTICES,      /* notices.c   run -> nothing: those whose notice_due is set */
+    STORE_CHECKPOINTS,  /* checkpoints.c  session, number (4 bytes) -> checkpoint record */
     STORE_DB_COUNT
 };
 
@@ -138,6 +139,9 @@ int store_notice_remove(struct store *store, MDB_txn *txn, const struct id *run)
 /* sessions.c */
 int store_session_put(struct store *store, MDB_txn *txn, const struct session_record *session,
                       struct error *err);
+
+/* checkpoints.c */
+int store_checkpoints_remove(struct store *store, MDB_txn *txn, const struct id *session);
 
 /* events.c */
 void store_events_init(struct store *store);

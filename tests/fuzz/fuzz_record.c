@@ -20,6 +20,7 @@ static int decode(const void *data, size_t len, struct buf *out, unsigned kind, 
         struct session_record session;
         struct event_record event;
         struct audit_record audit;
+        struct checkpoint_record checkpoint;
     } record;
     int result = 0;
 
@@ -42,6 +43,13 @@ static int decode(const void *data, size_t len, struct buf *out, unsigned kind, 
         event_record_encode(&record.event, out);
         event_record_finish(&record.event);
         break;
+    case 4:
+        checkpoint_record_init(&record.checkpoint);
+        record.checkpoint.number = UINT32_MAX;
+        result = checkpoint_record_decode(data, len, &record.checkpoint, err);
+        checkpoint_record_encode(&record.checkpoint, out);
+        checkpoint_record_finish(&record.checkpoint);
+        break;
     default:
         audit_record_init(&record.audit);
         result = audit_record_decode(data, len, &record.audit, err);
@@ -62,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     buf_init(&first, OUTPUT_MAX);
     buf_init(&second, OUTPUT_MAX);
-    unsigned kind = data[0] & 3;
+    unsigned kind = data[0] & 7;
     if (decode(data + 1, size - 1, &first, kind, &err) < 0) {
         BUG_ON(err.code != ERR_BUG);
         return 0;
