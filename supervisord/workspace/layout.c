@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ void workspace_layout_init(struct workspace_layout *layout, const char *state_di
     layout->workspace = mem_printf("%s/workspace", layout->session);
     layout->home = mem_printf("%s/home", layout->session);
     layout->caches = mem_printf("%s/caches", layout->session);
+    layout->checkpoints = mem_printf("%s/checkpoints/%s", state_dir, session_id);
 }
 
 void workspace_layout_finish(struct workspace_layout *layout)
@@ -25,6 +27,7 @@ void workspace_layout_finish(struct workspace_layout *layout)
     free(STEAL(layout->workspace));
     free(STEAL(layout->home));
     free(STEAL(layout->caches));
+    free(STEAL(layout->checkpoints));
 }
 
 /* The folder itself is ours to make; it is looked at without following a link, and never entered.
@@ -51,10 +54,14 @@ static int make_owned(const char *path, uid_t uid, struct error *err)
 
 int workspace_make(const struct workspace_layout *layout, uid_t uid, struct error *err)
 {
-    if (paths_make_private(layout->session, err) < 0)
+    size_t above = (size_t)(strrchr(layout->checkpoints, '/') - layout->checkpoints);
+    AUTO_FREE
+    char *checkpoints = mem_strndup(layout->checkpoints, above);
+
+    if (paths_make_private(layout->session, err) < 0 || paths_make_private(checkpoints, err) < 0)
         return -1;
     if (make_owned(layout->workspace, uid, err) < 0 || make_owned(layout->home, uid, err) < 0 ||
-        make_owned(layout->caches, uid, err) < 0)
+        make_owned(layout->caches, uid, err) < 0 || make_owned(layout->checkpoints, uid, err) < 0)
         return -1;
     return 0;
 }
@@ -101,7 +108,7 @@ void workspace_clear_caches(const struct workspace_layout *layout)
 int workspace_remove_empty(const struct workspace_layout *layout, struct error *err)
 {
     const char *const folders[] = { layout->workspace, layout->home, layout->caches,
-                                    layout->session };
+                                    layout->checkpoints, layout->session };
 
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         if (rmdir(folders[i]) < 0 && errno != ENOENT)

@@ -23,12 +23,15 @@ struct workspace_layout {
     char *workspace; /* …/workspace: /workspace inside */
     char *home;      /* …/home: /home/agent inside */
     char *caches;    /* …/caches: what the session added to caches */
+    /* state/checkpoints/ses_…: no part of the session's files, and in no sandbox of an agent */
+    char *checkpoints;
 };
 
 void workspace_layout_init(struct workspace_layout *layout, const char *state_dir,
                            const char *session_id);
 void workspace_layout_finish(struct workspace_layout *layout);
-/* Makes what is missing; workspace, home and caches belong to UID and are 0700. Safe to repeat. */
+/* Makes what is missing; workspace, home, caches and checkpoints belong to UID and are 0700 (the
+ * last ones' mode is of no account: nobody gets into the folder above). Safe to repeat. */
 int workspace_make(const struct workspace_layout *layout, uid_t uid, struct error *err);
 /* Makes what a session adds to the cache NAME, whose shared part is LOWER: two heap paths, folders
  * of UID. ERR_NOT_FOUND when LOWER is not there. */
