@@ -451,6 +451,16 @@ const struct setting config_settings[] = {
              "set-up commands that a repository's own file .sandbox-mcp.json may ask for"),
     U32_ROW("run.stallMinutes", stall_minutes, 1, 1440, 30, "SANDBOX_MCP_RUN_STALL_MINUTES",
             "time without any sign of progress after which a run counts as stalled"),
+    U32_ROW("checkpoints.seconds", checkpoint_seconds, 0, 86400, 300,
+            "SANDBOX_MCP_CHECKPOINTS_SECONDS",
+            "time after which a checkpoint is made of what a run that works has done; 0: only at "
+            "its turns"),
+    U32_ROW("checkpoints.maxMiB", checkpoint_mib, 0, 1 << 24, 2048,
+            "SANDBOX_MCP_CHECKPOINTS_MAX_MIB",
+            "disk space of one session's checkpoints, beyond which the oldest go; 0: none are "
+            "made"),
+    U32_ROW("checkpoints.count", checkpoint_count, 1, 1000, 100, "SANDBOX_MCP_CHECKPOINTS_COUNT",
+            "checkpoints of one session, beyond which the oldest go"),
     U32_ROW("model.headSeconds", model_head_seconds, 1, 3600, 300, "SANDBOX_MCP_MODEL_HEAD_SECONDS",
             "time a model may take until its answer begins"),
     U32_ROW("model.silenceSeconds", model_silence_seconds, 1, 3600, 300,

@@ -125,7 +125,10 @@ struct config {
     uint32_t model_retry_wait_seconds; /* from the first of them on */
     uint32_t model_requests;           /* of one run; 0: no limit */
     uint32_t stall_minutes;            /* no sign of progress: stalled */
-    char *web_listen;                  /* "127.0.0.1" */
+    uint32_t checkpoint_seconds;       /* while a run works; 0: only at its turns */
+    uint32_t checkpoint_mib;           /* of one session's; 0: none are made */
+    uint32_t checkpoint_count;
+    char *web_listen; /* "127.0.0.1" */
     bool web_enabled;
     uint32_t web_port;     /* 0: any free one */
     char *notices_program; /* "" none, as below */

@@ -62,6 +62,7 @@ static void act(struct run *run, enum run_action action)
         step_setup(run);
         break;
     case RUN_ACT_START_AGENT:
+        checkpoint_first(run);
         step_start_agent(run);
         break;
     case RUN_ACT_PROMPT:

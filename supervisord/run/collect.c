@@ -29,6 +29,9 @@ struct collect {
     char tree[65];
     uint64_t names;    /* untracked files, counted as they come */
     uint64_t left_out; /* not 0: there are files that couldn't be looked at, or are too large */
+    bool checkpoint;   /* one is being made beside */
+    bool over;         /* but for that */
+    bool known;
 };
 
 static void run_step(struct run *run);
@@ -60,10 +63,24 @@ static void decide_verdict(struct run *run)
 
 static void finish(struct run *run, bool known)
 {
+    if (run->collect->checkpoint) {
+        run->collect->over = true;
+        run->collect->known = known;
+        return;
+    }
     run->record.evidence.known = known;
     decide_verdict(run);
     collect_free(run);
     run_apply(run, RUN_EV_COLLECTED);
+}
+
+void collect_checkpoint_done(struct run *run)
+{
+    if (run->collect == NULL || !run->collect->checkpoint)
+        return;
+    run->collect->checkpoint = false;
+    if (run->collect->over)
+        finish(run, run->collect->known);
 }
 
 static void store_patch(struct run *run, const struct command_result *result)
@@ -254,6 +271,7 @@ void step_collect(struct run *run)
     limits_look(run);
     run->collect = NEW(struct collect);
     run->collect->folder = run_directory(run);
+    run->collect->checkpoint = checkpoint_last(run);
     if (run->sandbox == NULL || run->sandbox_over) {
         finish(run, false);
         return;

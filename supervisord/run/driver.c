@@ -529,7 +529,7 @@ void step_prompt(struct run *run)
 {
     struct error err = ERROR_INIT;
 
-    if (!model_is_fine(run))
+    if (!model_is_fine(run) || checkpoint_holds_prompt(run))
         return;
     run->prompt_sent = true;
     start_watch(run);

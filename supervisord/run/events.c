@@ -90,6 +90,7 @@ void events_note_as(struct run *run, enum run_note kind, const char *text, const
 {
     size_t len = (text != NULL ? strlen(text) : 0) + (data != NULL ? strlen(data) : 0);
 
+    checkpoint_touch(run);
     if (limits_take_output(run, len))
         append(run, kind, text, data, key);
 }

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "io/io.h"
+#include "run/chore.h"
 #include "run/command.h"
 #include "run/run.h"
 #include "workspace/usage_watch.h"
@@ -18,10 +19,11 @@
 #define RUN_OUTPUT_MAX (256u << 10)
 #define RUN_LIMITS (SANDBOX_LIMIT_PROCESSES + 1)
 
-struct collect; /* collect.c: evidence being taken */
-struct clone;   /* clone.c: code coming in */
-struct setup;   /* setup.c: a repository's set-up command */
-struct told;    /* told.c: what an earlier supervisor heard */
+struct collect;      /* collect.c: evidence being taken */
+struct clone;        /* clone.c: code coming in */
+struct setup;        /* setup.c: a repository's set-up command */
+struct session_task; /* session_task.c */
+struct told;         /* told.c: what an earlier supervisor heard */
 
 /* In a record's prompt_id: sent, by an agent that gives prompts no ids. */
 #define PROMPT_WITHOUT_ID "-"
@@ -48,6 +50,16 @@ struct run_watch {
     bool sampled;
     uint64_t cpu_ms;
     uint64_t sample_mono_ms;
+};
+
+/* checkpoint_run.c: what there is of a run's checkpoints. */
+struct run_checkpoints {
+    uv_timer_t timer;  /* runs while there is something that the newest one has not */
+    bool busy;         /* one is being made */
+    bool holds_prompt; /* … that is to be whole before the agent begins, and it would */
+    bool first;        /* the one being made is that */
+    bool last_wanted;  /* the one at the turn's end follows the one being made */
+    bool last_done;
 };
 
 /* A run that has not ended. Its record is what is on disk; it is changed only together with the
@@ -96,6 +108,7 @@ struct run {
     bool model_awaited; /* until the agent's program has told which models it knows */
     struct run_watch watched;
     bool wait_told; /* its log says that it waits for the machine */
+    struct run_checkpoints checkpoints;
 
     char *current_step;
     struct list requests; /* open ones, oldest first: open_request::link in waiting.c */
@@ -110,8 +123,9 @@ struct runs {
     struct runs_options options; /* strings are ours */
     struct id_source run_ids;
     struct id_source session_ids;
-    struct list live;     /* run::link, oldest first */
-    struct list removals; /* sessions that are being deleted: removal::link */
+    struct list live;   /* run::link, oldest first */
+    struct list tasks;  /* what is being done with sessions: session_task::link */
+    struct list chores; /* chore::link */
     struct list subscriptions;
     struct list catalogues; /* catalogue::link */
     size_t open_runs;       /* run structs whose memory is not yet gone */
@@ -344,6 +358,8 @@ int request_find_repetition(struct runs *runs, const struct message_key *key,
 /* A new run, whose key is known to be new. */
 int request_create(struct runs *runs, const struct run_request *request, const uint8_t hash[32],
                    struct run_record *run, struct error *err);
+/* Gives a new session its id and its uid. */
+int session_new_id(struct runs *runs, struct session_record *session, struct error *err);
 const struct run_model_service *request_model_service(const struct runs *runs, const char *model);
 
 /* told.c: the keys of a run's stored events, and the end of what its agent said. NULL knows
@@ -406,8 +422,61 @@ int adopt_begin(struct run *run, struct error *err);
 /* steps.c */
 void step_on_sandbox_end(void *data, const struct sandbox_end *end);
 
-/* session.c */
-bool session_being_deleted(struct runs *runs, const struct id *session);
+/* session_task.c: what is being done with whole sessions, and what so must wait. */
+enum session_task_kind {
+    SESSION_TASK_CHECKPOINT, /* one at a time; beside a run, too */
+    SESSION_TASK_READ,       /* its checkpoints are needed: none may go */
+    SESSION_TASK_CHANGE,     /* nothing else, and no run */
+};
+/* DOING, as in "session … is DOING" ("being deleted"), is kept by reference. ERR_CONFLICT. */
+int session_task_begin(struct session_task **out, struct runs *runs, const struct id *session,
+                       enum session_task_kind kind, const char *doing, struct error *err);
+void session_task_end(struct session_task *task); /* NULL is fine */
+/* ERR_CONFLICT while there can be no run of the session. */
+int session_task_check_run(struct runs *runs, const struct session_record *session,
+                           struct error *err);
+bool session_task_reads(struct runs *runs, const struct id *session);
+/* Changes the record on disk and the copies of live runs alike. */
+int session_change(struct runs *runs, const struct id *id,
+                   void (*change)(struct session_record *session, const void *data),
+                   const void *data, struct error *err);
+
+/* checkpoint.c */
+typedef void (*checkpoint_cb)(void *data, uint32_t number, const struct error *err);
+struct checkpoint_request {
+    const struct session_record *session;
+    const struct id *run; /* NULL: none */
+    enum checkpoint_reason reason;
+    bool within;        /* a task of SESSION_TASK_CHANGE that the caller holds */
+    bool keep_all;      /* none is dropped for it */
+    checkpoint_cb done; /* once; NUMBER is that of the newest one, which may be older */
+    void *data;
+};
+int checkpoint_start(struct runs *runs, const struct checkpoint_request *request,
+                     struct error *err);
+bool checkpoint_wanted(const struct runs *runs, const struct session_record *session);
+/* Makes the files of SESSION (with FROM's checkpoints) what checkpoint NUMBER says. */
+int checkpoint_unpack(struct runs *runs, const struct session_record *session,
+                      const struct id *from, uint32_t number,
+                      void (*done)(void *data, const struct error *err), void *data,
+                      struct error *err);
+/* The newest one's number; 0: none. */
+uint32_t checkpoint_newest(struct runs *runs, const struct id *session);
+/* Takes over what a place was then. */
+void checkpoint_take_places(struct session_record *session,
+                            const struct checkpoint_record *checkpoint);
+
+/* checkpoint_run.c */
+void checkpoint_first(struct run *run);        /* its agent is being started */
+bool checkpoint_holds_prompt(struct run *run); /* step_prompt comes again then */
+void checkpoint_touch(struct run *run);        /* something was done */
+/* True when step_collect's end has to wait for checkpoint_last_done; safe to repeat. */
+bool checkpoint_last(struct run *run);
+bool checkpoint_end(struct run *run); /* true when step_stop has to wait, and comes again */
+void collect_checkpoint_done(struct run *run);
+
+/* restore.c, fork.c: what a dead supervisor left half done is done again, or away with. */
+int restore_recover(struct runs *runs, struct error *err);
 
 /* recover.c: nothing of the run can be gone on with, for the reason WHY; NULL: its sandbox has
  * ended. */

@@ -88,6 +88,8 @@ struct run *registry_add(struct runs *runs, const struct run_record *record,
     handles_add(&run->handles, (uv_handle_t *)&run->deadline, run);
     uv_timer_init(runs->loop, &run->watch);
     handles_add(&run->handles, (uv_handle_t *)&run->watch, run);
+    uv_timer_init(runs->loop, &run->checkpoints.timer);
+    handles_add(&run->handles, (uv_handle_t *)&run->checkpoints.timer, run);
     waiting_init(run);
     list_append(&runs->live, &run->link);
     runs->open_runs++;
@@ -97,7 +99,8 @@ struct run *registry_add(struct runs *runs, const struct run_record *record,
 void registry_release(struct run *run)
 {
     uv_handle_t *handles[] = { (uv_handle_t *)&run->deadline, (uv_handle_t *)&run->watch,
-                               (uv_handle_t *)&run->answer };
+                               (uv_handle_t *)&run->answer,
+                               (uv_handle_t *)&run->checkpoints.timer };
 
     list_remove(&run->link);
     handles_close_all(&run->handles, run->runs->loop, handles, ARRAY_LEN(handles));

@@ -207,11 +207,8 @@ static int continue_session(struct runs *runs, const struct run_request *request
         return err->code == ERR_NOT_FOUND
                    ? not_found(err, "sessionId", "session", request->session_id)
                    : -1;
-    if (session_being_deleted(runs, &id)) {
-        error_argument(err, "sessionId", "this session is being deleted; start a new one");
-        err->code = ERR_CONFLICT;
+    if (session_task_check_run(runs, session, err) < 0)
         return -1;
-    }
     return continue_in(runs, request, session, err);
 }
 
@@ -225,6 +222,12 @@ static int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
                                    runs->options.host_uid_count, uid, err);
 }
 
+int session_new_id(struct runs *runs, struct session_record *session, struct error *err)
+{
+    id_make(&runs->session_ids, ID_KIND_SESSION, clock_wall_ms(runs->clock), &session->id);
+    return session_uid(runs, &session->host_uid, err);
+}
+
 static int new_session(struct runs *runs, const struct run_request *request, uint64_t now,
                        struct session_record *session, struct error *err)
 {
@@ -233,10 +236,8 @@ static int new_session(struct runs *runs, const struct run_request *request, uin
 
     if (rc == 0 && request->branch[0] != '\0' && request->repository[0] == '\0')
         rc = error_argument(err, "branch", "needs `repository` too");
-    if (rc == 0) {
-        id_make(&runs->session_ids, ID_KIND_SESSION, now, &session->id);
-        rc = session_uid(runs, &session->host_uid, err);
-    }
+    if (rc == 0)
+        rc = session_new_id(runs, session, err);
     places_begin(session, request->repository, request->branch, repository.name);
     session->created_ms = now;
     repository_finish(&repository);
@@ -276,6 +277,25 @@ static void choose(char **field, const char *given, const char *before, const ch
     record_set(field, given[0] != '\0' ? given : before[0] != '\0' ? before : otherwise);
 }
 
+static bool take_newest(void *data, const struct run_record *run)
+{
+    struct run_record *newest = data;
+
+    run_record_finish(newest);
+    run_record_copy(newest, run);
+    return false;
+}
+
+/* The newest run of a session that may be gone. */
+static void newest_of(struct runs *runs, const struct id *session, struct run_record *run)
+{
+    const struct store_run_filter filter = { .session = session, .limit = 1 };
+    struct error err = ERROR_INIT;
+
+    if (store_run_each(runs->store, &filter, take_newest, run, &err) < 0)
+        log_warn(session->text, "its newest run can't be read: %s", err.text);
+}
+
 /* A follow-up goes on with the session's agent, and with its model if that is the same agent's. "":
  * the agent's default, when the agent is known. */
 static void choose_agent(struct runs *runs, const struct run_request *request,
@@ -285,7 +305,9 @@ static void choose_agent(struct runs *runs, const struct run_request *request,
     struct error err = ERROR_INIT;
 
     run_record_init(&newest);
-    if (session->run_count > 0 && run_load(runs, &session->last_run, &newest, &err) < 0)
+    if (session->run_count == 0 && session->forked_from.text[0] != '\0')
+        newest_of(runs, &session->forked_from, &newest);
+    else if (session->run_count > 0 && run_load(runs, &session->last_run, &newest, &err) < 0)
         log_warn(session->id.text, "its newest run can't be read: %s", err.text);
     choose(&run->agent, request->agent, newest.agent, runs->options.default_agent);
     choose(&run->model, request->model, str_equal(run->agent, newest.agent) ? newest.model : "",

@@ -181,7 +181,8 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     runs->clock = clock;
     copy_options(&runs->options, options);
     list_init(&runs->live);
-    list_init(&runs->removals);
+    list_init(&runs->tasks);
+    list_init(&runs->chores);
     list_init(&runs->subscriptions);
     list_init(&runs->catalogues);
     handles_init(&runs->handles, runs_free, runs);
@@ -192,7 +193,7 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     uv_timer_init(loop, &runs->carry);
     handles_add(&runs->handles, (uv_handle_t *)&runs->carry, runs);
     *out = runs;
-    if (recover_all(runs, err) < 0) {
+    if (recover_all(runs, err) < 0 || restore_recover(runs, err) < 0) {
         runs_close(runs, NULL, NULL);
         *out = NULL;
         return -1;
@@ -245,6 +246,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
     runs->closed_data = data;
     events_drop_all(runs);
     catalogue_close(runs);
+    chores_cancel(runs);
     LIST_EACH(&runs->live, link) {
         struct run *run = LIST_ENTRY(link, struct run, link);
 

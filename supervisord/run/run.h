@@ -98,7 +98,10 @@ struct runs_options {
     struct machine_limits machine;
     const char *machine_root; /* put before /proc; NULL or "": the real one */
     uint32_t disk_mib;        /* of a session's files; 0: not watched */
-    uint32_t output_mib;      /* of a run's events; 0: not limited */
+    uint32_t checkpoint_mib;  /* of a session's checkpoints; 0: there are none */
+    uint32_t checkpoint_count;
+    uint32_t checkpoint_seconds; /* between them while a run works; 0: only at its turns */
+    uint32_t output_mib;         /* of a run's events; 0: not limited */
     const struct run_model_service *model_services;
     size_t model_service_count;
     const char *const *git_services; /* names of services whose target hosts git: "github" */
@@ -172,11 +175,52 @@ int run_send(struct runs *runs, const struct run_message *message, enum run_send
 int run_cancel(struct runs *runs, const struct id *id, struct error *err);
 int run_answer(struct runs *runs, const struct id *id, const char *request_id, const char *answer,
                struct error *err);
-/* ERR_CONFLICT while a run of it lives. Removes workspace, home and records. DONE later with the
- * outcome. */
-int session_delete(struct runs *runs, const struct id *id,
-                   void (*done)(void *data, const struct error *err), void *data,
+/* Sessions. ERR_CONFLICT while something else is done with it that doesn't go together.
+ * ------------------------------------------------ */
+
+typedef void (*session_cb)(void *data, const struct error *err);
+
+/* ERR_CONFLICT while a run of it lives. Removes workspace, home, checkpoints and records. DONE
+ * later with the outcome. */
+int session_delete(struct runs *runs, const struct id *id, session_cb done, void *data,
                    struct error *err);
+int session_rename(struct runs *runs, const struct id *id, const char *title, struct error *err);
+/* A session on hold is left alone by retention. */
+enum session_hold { SESSION_RELEASED, SESSION_HELD };
+int session_hold(struct runs *runs, const struct id *id, enum session_hold hold, struct error *err);
+
+/* By value those of the socket's protocol. */
+enum checkpoint_reason {
+    CHECKPOINT_START,  /* before a run's agent began */
+    CHECKPOINT_TURN,   /* a run's end */
+    CHECKPOINT_PERIOD, /* while it worked */
+    CHECKPOINT_SAFETY, /* before the session was taken back to another one */
+    CHECKPOINT_ASKED,
+};
+/* DONE with the number of the newest one: an older one when nothing has changed since. */
+int session_checkpoint(struct runs *runs, const struct id *id,
+                       void (*done)(void *data, uint32_t number, const struct error *err),
+                       void *data, struct error *err);
+/* Files and conversation become what they were; one of now is made first. ERR_CONFLICT while a run
+ * lives. When it ends half-way the session takes no run until it is repeated. */
+int session_restore(struct runs *runs, const struct id *id, uint32_t number, session_cb done,
+                    void *data, struct error *err);
+/* A new session with files and conversation of checkpoint NUMBER, or (0) of now. TITLE "": the
+ * other's. */
+int session_fork(struct runs *runs, const struct id *id, uint32_t number, const char *title,
+                 void (*done)(void *data, const struct id *session, const struct error *err),
+                 void *data, struct error *err);
+/* Disk use, counted now: DONE later. */
+struct session_usage {
+    uint64_t file_bytes;
+    uint64_t checkpoint_bytes;
+};
+int session_count(struct runs *runs, const struct id *id,
+                  void (*done)(void *data, const struct session_usage *usage,
+                               const struct error *err),
+                  void *data, struct error *err);
+/* "working", "idle", or what is being done with it: "being deleted". */
+const char *session_state(struct runs *runs, const struct session_record *session);
 
 /* A command in a live run's sandbox, as the agent's user. Callbacks from the loop; on_exit last. */
 struct run_exec;

@@ -43,6 +43,8 @@ void step_stop(struct run *run)
     if (run->record.state != RUN_STOPPING || run->agent_closing || run->sandbox_closing)
         return;
     cut_work(run);
+    if (checkpoint_end(run))
+        return;
     if (run->agent != NULL) {
         run->agent_closing = true;
         run->driver->close(run->agent, on_agent_closed, run);

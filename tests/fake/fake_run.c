@@ -253,6 +253,94 @@ int session_delete(struct runs *runs, const struct id *id,
     return 0;
 }
 
+int session_rename(struct runs *runs, const struct id *id, const char *title, struct error *err)
+{
+    struct session_record session;
+    int rc;
+
+    session_record_init(&session);
+    rc = store_session_load(runs->store, id, &session, err);
+    record_set(&session.title, title);
+    if (rc == 0)
+        rc = store_session_update(runs->store, &session, err);
+    session_record_finish(&session);
+    return rc;
+}
+
+int session_hold(struct runs *runs, const struct id *id, enum session_hold hold, struct error *err)
+{
+    struct session_record session;
+    int rc;
+
+    session_record_init(&session);
+    rc = store_session_load(runs->store, id, &session, err);
+    session.held = hold == SESSION_HELD;
+    if (rc == 0)
+        rc = store_session_update(runs->store, &session, err);
+    session_record_finish(&session);
+    return rc;
+}
+
+const char *session_state(struct runs *runs, const struct session_record *session)
+{
+    (void)runs;
+    (void)session;
+    return "idle";
+}
+
+/* What needs a sandbox is refused. */
+static int no_sandbox(struct error *err)
+{
+    return error_set(err, ERR_CONFLICT, 0, "there is no sandbox here");
+}
+
+int session_checkpoint(struct runs *runs, const struct id *id,
+                       void (*done)(void *data, uint32_t number, const struct error *err),
+                       void *data, struct error *err)
+{
+    (void)runs;
+    (void)id;
+    (void)done;
+    (void)data;
+    return no_sandbox(err);
+}
+
+int session_restore(struct runs *runs, const struct id *id, uint32_t number, session_cb done,
+                    void *data, struct error *err)
+{
+    (void)runs;
+    (void)id;
+    (void)number;
+    (void)done;
+    (void)data;
+    return no_sandbox(err);
+}
+
+int session_fork(struct runs *runs, const struct id *id, uint32_t number, const char *title,
+                 void (*done)(void *data, const struct id *session, const struct error *err),
+                 void *data, struct error *err)
+{
+    (void)runs;
+    (void)id;
+    (void)number;
+    (void)title;
+    (void)done;
+    (void)data;
+    return no_sandbox(err);
+}
+
+int session_count(struct runs *runs, const struct id *id,
+                  void (*done)(void *data, const struct session_usage *usage,
+                               const struct error *err),
+                  void *data, struct error *err)
+{
+    (void)runs;
+    (void)id;
+    (void)done;
+    (void)data;
+    return no_sandbox(err);
+}
+
 int run_exec_start(struct run_exec **out, struct runs *runs, const struct id *id,
                    const char *const *argv, const struct run_exec_callbacks *callbacks,
                    struct error *err)

@@ -143,6 +143,7 @@ TEST(every_setting_is_read_from_the_file)
         "  \"agents\": { \"opencode\": { \"path\": \"/opt/opencode\" }, \"startSeconds\": 5,\n"
         "    \"permissions\": \"deny\", \"questions\": \"deny\", \"answerSeconds\": 16,\n"
         "    \"unanswered\": \"stop\" },\n"
+        "  \"checkpoints\": { \"seconds\": 7, \"maxMiB\": 8, \"count\": 9 },\n"
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
         "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
@@ -181,6 +182,9 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_STR(config->sandbox_caches[0], "npm");
     CHECK_STR(config->sandbox_caches[1], "cargo=/home/someone/.cargo");
     CHECK_EQ(config->setup_minutes, 4);
+    CHECK_EQ(config->checkpoint_seconds, 7);
+    CHECK_EQ(config->checkpoint_mib, 8);
+    CHECK_EQ(config->checkpoint_count, 9);
     CHECK_STR(config->setup_allow[0], "npm ci");
     CHECK_EQ(config->local_repository_count, 3u);
     CHECK_STR(config->local_repositories[0], "/home/someone/src");
