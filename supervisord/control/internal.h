@@ -152,11 +152,6 @@ void run_context(struct control *control, const struct run_record *run, struct b
 int run_load_by_text(struct control *control, const char *text, struct run_record *run,
                      struct error *err);
 int session_id_parse(const char *text, struct id *id, struct error *err);
-/* The run's state as a bit set for the store's filter: every state that users see as STATUS, or
- * that has ended. */
-uint64_t states_of_status(int status);
-uint64_t states_ended(void);
-
 #define CONTROL_BODY_MAX (FRAME_JSON_MAX - 1024u) /* leaves room for the envelope */
 
 #endif

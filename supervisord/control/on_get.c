@@ -1,68 +1,22 @@
 /* on_get.c: run.get and run.cancel: a run's view, now or once it has changed. Waiting costs a
  * subscription and a timer. */
 #include "control/internal.h"
-#include "control/view.h"
+#include "view/view.h"
 #include "proto/msg_event.h"
 #include "proto/msg_run.h"
 
-#define STEPS 10
-#define STEPS_WINDOW 200 /* newest events among which steps are looked for */
 #define CANCEL_WAIT_MS 10000
-
-struct steps {
-    char *texts[STEPS]; /* a ring */
-    size_t count;
-};
-
-static bool keep_step(void *data, const struct event_record *event)
-{
-    struct steps *steps = data;
-    AUTO_BUF struct buf text = BUF_INIT(32u << 10);
-    char **slot = &steps->texts[steps->count % STEPS];
-
-    if (!view_is_step(event))
-        return true;
-    view_step(&text, event);
-    if (text.failed)
-        return true;
-    free(*slot);
-    *slot = buf_steal(&text);
-    steps->count++;
-    return true;
-}
-
-static void write_view(struct control *control, const struct run_record *run, struct buf *body)
-{
-    AUTO_BUF struct buf web = BUF_INIT(4096);
-    AUTO_BUF struct buf message = BUF_INIT(16u << 10);
-    uint64_t after = run->last_event > STEPS_WINDOW ? run->last_event - STEPS_WINDOW : 0;
-    struct error err = ERROR_INIT;
-    struct steps steps = { .count = 0 };
-    const char *ordered[STEPS];
-    size_t count;
-    struct view_context context;
-    struct run_view view;
-    struct json_writer writer;
-
-    if (store_event_each(control->store, &run->id, after, STEPS_WINDOW, keep_step, &steps, &err) <
-        0)
-        log_warn(run->id.text, "its newest steps can't be read: %s", err.text);
-    count = steps.count < STEPS ? steps.count : STEPS;
-    for (size_t i = 0; i < count; i++)
-        ordered[i] = steps.texts[(steps.count - count + i) % STEPS];
-    run_context(control, run, &web, &context);
-    view_fill(&view, run, &context, &message);
-    json_write_init(&writer, body);
-    run_view_write(&writer, &view, ordered, count);
-    for (size_t i = 0; i < STEPS; i++)
-        free(steps.texts[i]);
-}
 
 static void reply_view(struct request *request, const struct run_record *run)
 {
     AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    AUTO_BUF struct buf web = BUF_INIT(4096);
+    struct view_context context;
+    struct json_writer writer;
 
-    write_view(request->control, run, &body);
+    run_context(request->control, run, &web, &context);
+    json_write_init(&writer, &body);
+    view_run(&writer, request->control->store, run, &context);
     request_reply(request, &body);
 }
 

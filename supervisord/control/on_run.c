@@ -1,20 +1,13 @@
 /* on_run.c: run.create, run.list, run.answer, run.send. */
 #include "control/internal.h"
-#include "control/view.h"
+#include "view/view.h"
 #include "proto/msg_run.h"
 
 void run_context(struct control *control, const struct run_record *run, struct buf *web,
                  struct view_context *context)
 {
     control_web_url(control, run->id.text, web);
-    *context = (struct view_context){
-        .now_ms = clock_wall_ms(control->clock),
-        .web_url = buf_text(web),
-        .current_step = run_ended(run) ? NULL : run_current_step(control->runs, &run->id),
-        .retrying = run_ended(run) ? NULL : run_retrying(control->runs, &run->id),
-        .waiting_since_ms = run_ended(run) ? 0 : run_waiting_since_ms(control->runs, &run->id),
-        .open_request = run_ended(run) ? NULL : run_open_request(control->runs, &run->id),
-    };
+    view_context_fill(context, control->runs, run, clock_wall_ms(control->clock), buf_text(web));
 }
 
 int run_load_by_text(struct control *control, const char *text, struct run_record *run,
@@ -40,30 +33,6 @@ int session_id_parse(const char *text, struct id *id, struct error *err)
         return 0;
     return error_argument(err, "sessionId",
                           "not a session's id; it looks like ses_ and 26 letters and digits");
-}
-
-uint64_t states_of_status(int status)
-{
-    struct run_record run = { 0 };
-    uint64_t states = 0;
-
-    for (uint32_t state = 0; state < RUN_STATE_COUNT; state++) {
-        run.state = state;
-        if (run_status_of(&run) == status)
-            states |= UINT64_C(1) << state;
-    }
-    return states;
-}
-
-uint64_t states_ended(void)
-{
-    uint64_t states = 0;
-
-    for (int state = 0; state < RUN_STATE_COUNT; state++) {
-        if (run_state_final((enum run_state)state))
-            states |= UINT64_C(1) << state;
-    }
-    return states;
 }
 
 static const char *or_empty(const char *text)
@@ -144,9 +113,7 @@ static bool write_item(void *data, const struct run_record *run)
 {
     struct run_page *page = data;
     AUTO_BUF struct buf web = BUF_INIT(4096);
-    AUTO_BUF struct buf message = BUF_INIT(16u << 10);
     struct view_context context;
-    struct run_view view;
 
     if (page->left == 0) {
         page->more = true;
@@ -155,8 +122,7 @@ static bool write_item(void *data, const struct run_record *run)
     page->left--;
     page->cursor = run->id;
     run_context(page->control, run, &web, &context);
-    view_fill(&view, run, &context, &message);
-    run_list_item_write(&page->writer, &view);
+    view_run_item(&page->writer, run, &context);
     return true;
 }
 
@@ -189,7 +155,7 @@ static int write_runs(struct request *request, const struct run_list_params *par
     if (parse_before(params->before, &before, &filter, err) < 0)
         return -1;
     if (params->status != RUN_STATUS_COUNT)
-        filter.states = states_of_status(params->status);
+        filter.states = view_states_of_status(params->status);
     return store_run_each(request->control->store, &filter, write_item, page, err);
 }
 

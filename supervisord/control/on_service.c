@@ -2,6 +2,7 @@
  * vault. */
 #include "control/internal.h"
 #include "proto/msg_service.h"
+#include "view/view.h"
 
 static int check_name(const char *name, struct error *err)
 {
@@ -125,24 +126,7 @@ struct audit_page {
 
 static bool write_audit(void *data, const struct audit_record *audit)
 {
-    static const char *const verdicts[] = { "allow", "deny", "error" };
     struct audit_page *page = data;
-    struct audit_view view = {
-        .number = audit->number,
-        .time = audit->time_ms,
-        .runId = audit->run.text,
-        .service = audit->service,
-        .method = audit->method,
-        .host = audit->host,
-        .path = audit->path,
-        .detail = audit->detail,
-        .verdict = audit->verdict < ARRAY_LEN(verdicts) ? verdicts[audit->verdict] : "error",
-        .reason = audit->reason,
-        .status = audit->status,
-        .requestBytes = audit->request_bytes,
-        .responseBytes = audit->response_bytes,
-        .milliseconds = audit->milliseconds,
-    };
 
     if (page->left == 0) {
         page->more = true;
@@ -150,7 +134,7 @@ static bool write_audit(void *data, const struct audit_record *audit)
     }
     page->left--;
     page->cursor = audit->number;
-    audit_view_write(&page->writer, &view);
+    view_audit(&page->writer, audit);
     return true;
 }
 

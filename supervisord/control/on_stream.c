@@ -1,6 +1,6 @@
 /* on_stream.c: the methods that go on after their reply: run.events and run.exec. */
 #include "control/internal.h"
-#include "control/view.h"
+#include "view/view.h"
 #include "proto/msg_run.h"
 
 /* run.events

@@ -1,4 +1,4 @@
-// links: supervisor_control
+// links: supervisor_view
 /* A diff comes from a sandbox: taking it apart reads nothing beyond it, the list of files is always
  * JSON, and what is shown is a part of the diff. */
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "control/diff.h"
+#include "view/diff.h"
 
 #define INPUT_MAX (1u << 20)
 #define OUTPUT_MAX (16u << 20)

@@ -1,7 +1,7 @@
 #include "harness/test.h"
 
 #include "common/str.h"
-#include "control/view.h"
+#include "view/view.h"
 #include "fake/fake_run.c"
 #include "proto/msg_event.h"
 

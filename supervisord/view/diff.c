@@ -1,4 +1,4 @@
-#include "control/diff.h"
+#include "view/diff.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* diff.h: a run's unified diff as git wrote it, taken apart: which files, how many lines, cut to a
  * path and a size. The text comes from a sandbox, so nothing in it is trusted beyond its shape.
  * Pure. */
-#ifndef CONTROL_DIFF_H
-#define CONTROL_DIFF_H
+#ifndef VIEW_DIFF_H
+#define VIEW_DIFF_H
 
 #include <stdbool.h>
 #include <stddef.h>

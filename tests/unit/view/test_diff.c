@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "control/diff.h"
+#include "view/diff.h"
 
 static const char two_files[] = "diff --git a/src/a.c b/src/a.c\n"
                                 "index 1..2 100644\n"

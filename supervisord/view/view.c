@@ -1,11 +1,11 @@
-#include "control/view.h"
+#include "view/view.h"
 
 #include "common/json.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "proto/frame.h"
 #include "proto/msg_event.h"
-#include "run/run.h"
+#include "proto/msg_service.h"
 
 #define STEP_TEXT_MAX 300    /* code points */
 #define STEP_DATA_MAX 2048   /* bytes */
@@ -425,4 +425,27 @@ void view_event(struct json_writer *writer, const struct event_record *event)
                                .data = event->data[0] != '\0' ? event->data : NULL };
 
     event_view_write(writer, &view);
+}
+
+void view_audit(struct json_writer *writer, const struct audit_record *audit)
+{
+    static const char *const verdicts[] = { "allow", "deny", "error" };
+    struct audit_view view = {
+        .number = audit->number,
+        .time = audit->time_ms,
+        .runId = audit->run.text,
+        .service = audit->service,
+        .method = audit->method,
+        .host = audit->host,
+        .path = audit->path,
+        .detail = audit->detail,
+        .verdict = audit->verdict < ARRAY_LEN(verdicts) ? verdicts[audit->verdict] : "error",
+        .reason = audit->reason,
+        .status = audit->status,
+        .requestBytes = audit->request_bytes,
+        .responseBytes = audit->response_bytes,
+        .milliseconds = audit->milliseconds,
+    };
+
+    audit_view_write(writer, &view);
 }
