@@ -82,7 +82,12 @@ void buf_append(struct buf *buf, const void *data, size_t len)
 
 void buf_append_char(struct buf *buf, char c)
 {
-    buf_append(buf, &c, 1);
+    if (buf->failed || buf->len + 1 >= buf->cap) {
+        buf_append(buf, &c, 1);
+        return;
+    }
+    buf->data[buf->len++] = c;
+    buf->data[buf->len] = '\0';
 }
 
 void buf_append_str(struct buf *buf, const char *text)
@@ -96,9 +101,19 @@ void buf_printf(struct buf *buf, const char *format, ...)
     int len;
     char *to;
 
+    if (buf->failed)
+        return;
+    /* Mostly it fits into what is there already. */
     va_start(args, format);
-    len = vsnprintf(NULL, 0, format, args);
+    len = vsnprintf(buf->data ? buf->data + buf->len : NULL, buf->data ? buf->cap - buf->len : 0,
+                    format, args);
     va_end(args);
+    if (len >= 0 && buf->data && (size_t)len < buf->cap - buf->len) {
+        buf->len += (size_t)len;
+        return;
+    }
+    if (buf->data)
+        buf->data[buf->len] = '\0';
     if (len < 0) {
         buf->failed = true;
         return;

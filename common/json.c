@@ -127,8 +127,12 @@ static char peek(const struct scan *scan)
 
 static void skip_space(struct scan *scan)
 {
-    while (scan->at < scan->len && strchr(" \t\r\n", scan->text[scan->at]) && scan->text[scan->at])
-        scan->at++;
+    for (; scan->at < scan->len; scan->at++) {
+        char c = scan->text[scan->at];
+
+        if (c != ' ' && c != '\t' && c != '\r' && c != '\n')
+            return;
+    }
 }
 
 static int scan_hex4(struct scan *scan, unsigned *out)
@@ -366,7 +370,8 @@ static int scan_document(struct scan *scan)
 static int check_bytes(const struct scan *scan)
 {
     for (size_t at = 0; at < scan->len;) {
-        size_t step = scan->text[at] ? str_utf8_step(scan->text + at, scan->len - at, NULL) : 0;
+        unsigned char c = (unsigned char)scan->text[at];
+        size_t step = c < 0x80 ? c != 0 : str_utf8_step(scan->text + at, scan->len - at, NULL);
 
         if (step == 0)
             return refuse_at(scan, at, ERR_INVALID,
@@ -442,10 +447,10 @@ static int check_members(const struct scan *scan, const cJSON *object)
     const cJSON **members;
     int rc = 0;
 
-    if (count <= 8) {
+    if (count <= 16) {
         for (const cJSON *a = object->child; a; a = a->next)
             for (const cJSON *b = a->next; b; b = b->next)
-                if (strcmp(a->string, b->string) == 0)
+                if (a->string[0] == b->string[0] && strcmp(a->string, b->string) == 0)
                     return refuse_repeated(scan, b);
         return 0;
     }

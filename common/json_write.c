@@ -100,8 +100,15 @@ static void append_quoted(struct buf *buf, const char *data, size_t len)
     buf_append_char(buf, '"');
     while (at < len) {
         uint32_t c = (unsigned char)data[at];
-        size_t step = c < 0x80 ? 1 : str_utf8_step(data + at, len - at, &c);
-        bool lost = step == 0 || c == 0; /* our own reader refuses \u0000 */
+        bool lost; /* our own reader refuses \u0000 */
+        size_t step;
+
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
+            at++;
+            continue;
+        }
+        step = c < 0x80 ? 1 : str_utf8_step(data + at, len - at, &c);
+        lost = step == 0 || c == 0;
 
         if (!lost && !needs_escape(c)) {
             at += step;
@@ -144,8 +151,14 @@ void json_write_bytes(struct json_writer *writer, const char *data, size_t len)
 
 void json_write_u64(struct json_writer *writer, uint64_t value)
 {
+    char digits[24];
+    size_t at = sizeof(digits);
+
     begin_value(writer);
-    buf_printf(writer->buf, "%llu", (unsigned long long)value);
+    do
+        digits[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    buf_append(writer->buf, digits + at, sizeof(digits) - at);
 }
 
 void json_write_i64(struct json_writer *writer, int64_t value)
@@ -195,6 +208,15 @@ void json_write_raw(struct json_writer *writer, const char *text, size_t len)
 {
     BUG_ON(len == 0);
     begin_value(writer);
+    buf_append(writer->buf, text, len);
+}
+
+void json_write_members(struct json_writer *writer, const char *text, size_t len)
+{
+    BUG_ON(len == 0 || !writer->object[writer->depth] || writer->after_name);
+    if (writer->comma[writer->depth])
+        buf_append_char(writer->buf, ',');
+    writer->comma[writer->depth] = true;
     buf_append(writer->buf, text, len);
 }
 

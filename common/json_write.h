@@ -38,6 +38,8 @@ void json_write_bool(struct json_writer *writer, bool value);
 void json_write_null(struct json_writer *writer);
 /* TEXT is already valid compact JSON (from json_append or this writer). */
 void json_write_raw(struct json_writer *writer, const char *text, size_t len);
+/* The same for members of the object that is open: "name":value,… without braces. */
+void json_write_members(struct json_writer *writer, const char *text, size_t len);
 void json_write_value(struct json_writer *writer, const struct json_value *value);
 
 /* Name and value at once. The _opt form writes nothing for NULL or "". */

@@ -48,12 +48,17 @@ int client_cancel(struct client *client, uint64_t id, struct error *err);
 /* One message from the daemon. DOC owns what the envelope borrows; release with
  * client_message_finish. */
 struct client_message {
-    struct json_doc *doc;
+    struct json_doc *doc; /* NULL: a reply to a client of client_open, whose body is text only */
     struct envelope envelope;
+    const char *body; /* then, borrowed like TEXT: not yet looked at, see client_message_read */
+    size_t body_len;
     const char *text; /* as it came; borrowed until the next call with this client. NULL when it was
                          kept for later */
     size_t len;
 };
+/* Reads the body when that has not been done; ERR_BUG when it is not understood, and then the
+ * connection is of no use any more. */
+int client_message_read(struct client_message *message, struct error *err);
 void client_message_finish(struct client_message *message);
 
 /* Next message: waits at most TIMEOUT_MS (-1: for ever, 0: only what is there). 1: MESSAGE filled;

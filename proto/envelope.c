@@ -1,12 +1,14 @@
 #include "proto/envelope.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "common/str.h"
 #include "proto/frame.h"
 
 #define METHOD_NAME_MAX 64
 #define ID_MAX (UINT64_C(1) << 53)
+#define HEAD_MAX 1024 /* bytes in front of a body */
 
 /* Everything that a frame may hold; which of it came decides the kind. */
 struct members {
@@ -100,6 +102,28 @@ int envelope_read(const struct json_doc *doc, struct envelope *out, struct error
     return read_by_kind(&members, out, err);
 }
 
+bool envelope_peek_reply(const char *text, size_t len, uint64_t *id, const char **body,
+                         size_t *body_len)
+{
+    static const char begin[] = "{\"id\":";
+    static const char name[] = ",\"result\":{";
+    size_t at = sizeof(begin) - 1;
+    uint64_t number = 0;
+
+    if (len <= at || memcmp(text, begin, at) != 0 || text[at] == '0')
+        return false;
+    for (; at < len && text[at] >= '0' && text[at] <= '9' && number < ID_MAX; at++)
+        number = number * 10 + (uint64_t)(text[at] - '0');
+    if (number == 0 || number > ID_MAX || len - at < sizeof(name) + 1 ||
+        memcmp(text + at, name, sizeof(name) - 1) != 0 || text[len - 1] != '}')
+        return false;
+    at += sizeof(name) - 2; /* the brace belongs to the body */
+    *id = number;
+    *body = text + at;
+    *body_len = len - 1 - at;
+    return true;
+}
+
 static int append(struct buf *out, struct buf *text, struct error *err)
 {
     if (text->failed)
@@ -107,24 +131,32 @@ static int append(struct buf *out, struct buf *text, struct error *err)
     return frame_append(out, FRAME_KIND_JSON, text->data, text->len, err);
 }
 
+/* The frame is written where it goes out from, in one piece. */
 static int append_body(struct buf *out, uint64_t id, const char *method, const char *name,
                        const char *body, struct error *err)
 {
-    AUTO_BUF struct buf text = BUF_INIT(FRAME_JSON_MAX);
+    AUTO_BUF struct buf head = BUF_INIT(HEAD_MAX);
+    const char *members = body ? body : "{}";
+    size_t len = strlen(members);
 
-    buf_printf(&text, "{\"id\":%llu,", (unsigned long long)id);
+    buf_printf(&head, "{\"id\":%llu,", (unsigned long long)id);
     if (method) {
         struct json_writer writer;
 
-        buf_append_str(&text, "\"method\":");
-        json_write_init(&writer, &text);
+        buf_append_str(&head, "\"method\":");
+        json_write_init(&writer, &head);
         json_write_string(&writer, method);
-        buf_append_char(&text, ',');
+        buf_append_char(&head, ',');
     }
-    buf_printf(&text, "\"%s\":", name);
-    buf_append_str(&text, body ? body : "{}");
-    buf_append_char(&text, '}');
-    return append(out, &text, err);
+    buf_printf(&head, "\"%s\":", name);
+    if (head.failed || len > FRAME_JSON_MAX - head.len - 1)
+        return error_set(err, ERR_LIMIT, 0, "message is larger than %u bytes", FRAME_JSON_MAX);
+    if (frame_append_head(out, FRAME_KIND_JSON, head.len + len + 1, err) < 0)
+        return -1;
+    buf_append(out, head.data, head.len);
+    buf_append(out, members, len);
+    buf_append_char(out, '}');
+    return 0;
 }
 
 int envelope_append_request(struct buf *out, uint64_t id, const char *method, const char *body,

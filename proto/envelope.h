@@ -10,6 +10,8 @@
 #ifndef PROTO_ENVELOPE_H
 #define PROTO_ENVELOPE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/buf.h"
@@ -36,6 +38,11 @@ struct envelope {
 
 /* Strings and values are borrowed from DOC. */
 int envelope_read(const struct json_doc *doc, struct envelope *out, struct error *err);
+
+/* A reply as envelope_append_reply wrote it, whose body is not read: its id, and the text of what
+ * should be its body. False for everything else. */
+bool envelope_peek_reply(const char *text, size_t len, uint64_t *id, const char **body,
+                         size_t *body_len);
 
 /* Each appends one whole frame to OUT. BODY is a compact JSON object as text; NULL means {}.
  * ERR_LIMIT when it is too large. */

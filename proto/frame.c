@@ -68,20 +68,27 @@ long frame_parse(const char *data, size_t len, struct frame *frame, struct error
     return FRAME_HEAD_SIZE + (long)frame->len;
 }
 
-int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len,
-                 struct error *err)
+int frame_append_head(struct buf *buf, enum frame_kind kind, size_t len, struct error *err)
 {
     char *to;
 
     if (len > payload_max((unsigned char)kind))
         return error_set(err, ERR_LIMIT, 0, "%zu bytes are too many for one frame of kind %c", len,
                          (int)kind);
-    if (!buf_reserve(buf, FRAME_HEAD_SIZE + len))
+    to = buf_reserve(buf, FRAME_HEAD_SIZE + len);
+    if (!to)
         return error_set(err, ERR_LIMIT, 0, "no room for a frame of %zu bytes", len);
-    to = buf->data + buf->len;
     put_u32(to, (uint32_t)len + 1);
     to[4] = (char)kind;
     buf_commit(buf, FRAME_HEAD_SIZE);
+    return 0;
+}
+
+int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len,
+                 struct error *err)
+{
+    if (frame_append_head(buf, kind, len, err) < 0)
+        return -1;
     buf_append(buf, data, len);
     return 0;
 }

@@ -29,6 +29,9 @@ struct frame {
  * 0 when more bytes are needed; -1 with ERR when the peer broke the rules. */
 long frame_parse(const char *data, size_t len, struct frame *frame, struct error *err);
 
+/* Appends the head of a frame whose LEN bytes of payload the caller appends right behind it, for
+ * which there is room then. Fails as frame_append does. */
+int frame_append_head(struct buf *buf, enum frame_kind kind, size_t len, struct error *err);
 /* Appends a frame; -1 with ERR_LIMIT when the payload is too large (nothing is appended then). */
 int frame_append(struct buf *buf, enum frame_kind kind, const void *data, size_t len,
                  struct error *err);

@@ -76,6 +76,31 @@ static void read_params(const struct envelope *envelope)
     json_read(envelope->body, hello_params_fields, JSON_STRICT, &hello, &err);
 }
 
+/* What a peek takes for a reply whose body can be read is one, to whoever reads all of it. Only its
+ * depth may then be one too much. */
+static void check_peek(const struct frame *frame)
+{
+    AUTO_JSON struct json_doc *part = NULL;
+    AUTO_JSON struct json_doc *doc = NULL;
+    struct error err = ERROR_INIT;
+    struct envelope envelope;
+    const char *body;
+    uint64_t id;
+    size_t len;
+
+    if (!envelope_peek_reply(frame->data, frame->len, &id, &body, &len))
+        return;
+    require(body > frame->data && body + len == frame->data + frame->len - 1);
+    if (json_parse(&part, body, len, FRAME_JSON_MAX, &err) < 0)
+        return;
+    if (json_parse(&doc, frame->data, frame->len, FRAME_JSON_MAX, &err) < 0) {
+        require(err.code == ERR_LIMIT);
+        return;
+    }
+    require(envelope_read(doc, &envelope, &err) == 0);
+    require(envelope.kind == ENVELOPE_REPLY && envelope.id == id);
+}
+
 static void check_json(const struct frame *frame)
 {
     AUTO_JSON struct json_doc *doc = NULL;
@@ -98,8 +123,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     while ((used = frame_parse(at, size, &frame, &err)) > 0) {
         require((size_t)used <= size && used == FRAME_HEAD_SIZE + (long)frame.len);
-        if (frame.kind == FRAME_KIND_JSON)
+        if (frame.kind == FRAME_KIND_JSON) {
+            check_peek(&frame);
             check_json(&frame);
+        }
         at += used;
         size -= (size_t)used;
     }

@@ -149,3 +149,51 @@ TEST(a_body_too_large_for_a_frame_is_a_limit)
     CHECK_EQ((int)err.code, ERR_LIMIT);
     CHECK_EQ(buf.len, 0);
 }
+
+static uint64_t peeked(const char *text, const char **body, size_t *len)
+{
+    uint64_t id = 0;
+
+    return envelope_peek_reply(text, strlen(text), &id, body, len) ? id : 0;
+}
+
+TEST(a_reply_is_known_without_reading_its_body)
+{
+    AUTO_BUF struct buf buf = BUF_INIT(1024);
+    const char *body = NULL;
+    size_t len = 0;
+
+    err = (struct error)ERROR_INIT;
+    CHECK_EQ(envelope_append_reply(&buf, 12, "{\"a\":{}}", &err), 0);
+    CHECK_EQ(peeked(buf.data + FRAME_HEAD_SIZE, &body, &len), 12);
+    CHECK_EQ(len, 8);
+    CHECK_EQ(memcmp(body, "{\"a\":{}}", len), 0);
+    CHECK_EQ(peeked("{\"id\":9007199254740992,\"result\":{}}", &body, &len), 9007199254740992);
+}
+
+TEST(everything_else_is_left_to_be_read_as_a_whole)
+{
+    static const char *const others[] = {
+        "",
+        "{\"id\":",
+        "{\"id\":7",
+        "{\"id\":7,\"result\":",
+        "{\"id\":7,\"result\":{",
+        "{\"id\":7,\"result\":{}",
+        "{\"id\":7,\"result\":[]}",
+        "{\"id\":0,\"result\":{}}",
+        "{\"id\":07,\"result\":{}}",
+        "{\"id\":-7,\"result\":{}}",
+        "{\"id\":9007199254740993,\"result\":{}}",
+        "{\"id\":99999999999999999999,\"result\":{}}",
+        "{\"id\":7,\"error\":{}}",
+        "{\"id\":7,\"event\":{}}",
+        "{ \"id\":7,\"result\":{}}",
+        "{\"result\":{},\"id\":7}",
+    };
+    const char *body = NULL;
+    size_t len = 0;
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        CHECK_EQ(peeked(others[i], &body, &len), 0);
+}
