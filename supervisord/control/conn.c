@@ -10,13 +10,17 @@
 
 #define HELLO_MS 10000
 #define FINISH_MS 1000
-#define QUEUE_MAX (16u << 20) /* bytes not yet taken by the client */
+#define QUEUE_MAX (16u << 20)  /* bytes not yet taken by the client */
+#define GATHER_MAX (64u << 10) /* bytes of frames that wait to leave together */
+#define OUT_KEEP (16u << 10)   /* a larger buffer is given back when it is empty */
 
 struct conn {
     struct list link; /* control::conns */
     struct control *control;
     struct stream *stream;
-    struct buf in;        /* one frame that has not arrived as a whole */
+    struct buf in;  /* one frame that has not arrived as a whole */
+    struct buf out; /* frames that leave together, when what has arrived is dealt with */
+    bool gathering;
     struct list requests; /* request::link */
     size_t request_count;
     struct request *awaiting_blob; /* also on requests */
@@ -55,22 +59,32 @@ static void request_drop(struct request *request)
     request_free(request);
 }
 
-static void conn_send(struct conn *conn, const struct buf *frame)
+static void flush(struct conn *conn)
 {
     /* A broken connection reports its end by itself. */
-    if (!conn->closing && !frame->failed)
-        stream_write(conn->stream, frame->data, frame->len);
-    if (!conn->closing && stream_over_high(conn->stream))
+    if (conn->out.len > 0)
+        stream_write(conn->stream, conn->out.data, conn->out.len);
+    buf_clear(&conn->out);
+    if (conn->out.cap > OUT_KEEP)
+        buf_finish(&conn->out);
+    if (stream_over_high(conn->stream))
         stream_pause(conn->stream);
+}
+
+/* A frame stands in conn->out. The answers to requests that came together leave together: one write
+ * for all of them. */
+static void conn_send(struct conn *conn)
+{
+    if (!conn->gathering || conn->out.len >= GATHER_MAX)
+        flush(conn);
 }
 
 static void send_error(struct conn *conn, uint64_t id, const struct error *error)
 {
-    AUTO_BUF struct buf frame = BUF_INIT(FRAME_JSON_MAX + FRAME_HEAD_SIZE);
     struct error err = ERROR_INIT;
 
-    if (envelope_append_error(&frame, id, error, &err) == 0)
-        conn_send(conn, &frame);
+    if (!conn->closing && envelope_append_error(&conn->out, id, error, &err) == 0)
+        conn_send(conn);
 }
 
 typedef int append_function(struct buf *out, uint64_t id, const char *body, struct error *err);
@@ -79,13 +93,15 @@ typedef int append_function(struct buf *out, uint64_t id, const char *body, stru
 static int send_body(struct request *request, append_function *append, const struct buf *body,
                      struct error *err)
 {
-    AUTO_BUF struct buf frame = BUF_INIT(FRAME_JSON_MAX + FRAME_HEAD_SIZE);
+    struct conn *conn = request->conn;
 
     if (body != NULL && body->failed)
         return error_set(err, ERR_LIMIT, 0, "the answer is too large for one frame; ask for less");
-    if (append(&frame, request->id, body != NULL ? buf_text(body) : NULL, err) < 0)
+    if (conn->closing)
+        return 0;
+    if (append(&conn->out, request->id, body != NULL ? buf_text(body) : NULL, err) < 0)
         return -1;
-    conn_send(request->conn, &frame);
+    conn_send(conn);
     return 0;
 }
 
@@ -133,7 +149,9 @@ bool request_event(struct request *request, const struct buf *body)
 
 size_t request_queued(const struct request *request)
 {
-    return request->conn->closing ? 0 : stream_queued(request->conn->stream);
+    const struct conn *conn = request->conn;
+
+    return conn->closing ? 0 : stream_queued(conn->stream) + conn->out.len;
 }
 
 int request_read(struct request *request, const struct json_field *fields, void *target)
@@ -159,6 +177,7 @@ static void on_stream_closed(void *data)
     if (conn->in.data != NULL)
         sodium_memzero(conn->in.data, conn->in.len); /* a part of a blob, perhaps */
     buf_finish(&conn->in);
+    buf_finish(&conn->out);
     free(conn);
     control_conn_gone(control);
 }
@@ -175,6 +194,7 @@ static void conn_close(struct conn *conn)
     if (conn->closing)
         return;
     drop_requests(conn);
+    flush(conn);
     conn->closing = true;
     control_sweep_rest(conn->control);
     stream_finish(conn->stream, FINISH_MS, on_stream_closed, conn);
@@ -415,16 +435,20 @@ static void on_data(void *data, const char *bytes, size_t len)
     struct conn *conn = data;
     struct error err = ERROR_INIT;
 
+    conn->gathering = true;
     while (len > 0 && !conn->closing) {
         long used = step(conn, bytes, len, &err);
 
         if (used < 0) {
             conn_break(conn, &err);
-            return;
+            break;
         }
         bytes += used;
         len -= (size_t)used;
     }
+    conn->gathering = false;
+    if (!conn->closing)
+        flush(conn);
 }
 
 static void on_end(void *data, const struct error *err)
@@ -460,6 +484,7 @@ int conn_start(struct control *control, int fd, struct error *err)
     conn->accepted_mono_ms = clock_mono_ms(control->clock);
     list_init(&conn->requests);
     buf_init(&conn->in, FRAME_JSON_MAX + FRAME_HEAD_SIZE);
+    buf_init(&conn->out, GATHER_MAX + FRAME_JSON_MAX + FRAME_HEAD_SIZE);
     snprintf(conn->name, sizeof(conn->name), "conn-%llu",
              (unsigned long long)++control->conn_number);
     if (stream_start(&conn->stream, control->loop, fd, &callbacks, err) < 0) {

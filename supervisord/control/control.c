@@ -4,6 +4,7 @@
 
 #include "common/fd.h"
 #include "control/internal.h"
+#include "control/reply_cache.h"
 
 #define DEFAULT_CONNECTIONS 256
 #define DEFAULT_REQUESTS 128
@@ -17,6 +18,7 @@ static void control_free(struct control *control)
         free(control->services[i].secret);
     }
     free(control->services);
+    reply_cache_free(control->replies);
     free(control->socket_path);
     free(control->state_dir);
     free(control->sandbox_tool);
@@ -144,6 +146,7 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
     control->vault = vault;
     control->clock = clock;
     control->started_mono_ms = clock_mono_ms(clock);
+    control->replies = reply_cache_new();
     list_init(&control->conns);
     copy_options(control, options);
     if (listener_start(&control->listener, loop, options->listen_fd, connections, on_accept,

@@ -13,6 +13,7 @@
 #include "proto/frame.h"
 #include "proto/methods.h"
 
+struct reply_cache;
 struct conn;
 struct conn *conn_of(struct list *link);
 
@@ -33,6 +34,7 @@ struct control {
     char *sandbox_tool;
     char *version;
     uint32_t max_requests;
+    struct reply_cache *replies; /* of run.get, about runs that have ended */
     struct known_service *services;
     size_t service_count;
     void (*web_url)(void *data, const char *run_id, struct buf *out);

@@ -1,23 +1,45 @@
 /* on_get.c: run.get and run.cancel: a run's view, now or once it has changed. Waiting costs a
  * subscription and a timer. */
 #include "control/internal.h"
-#include "view/view.h"
+#include "control/reply_cache.h"
 #include "proto/msg_event.h"
 #include "proto/msg_run.h"
+#include "view/view.h"
 
 #define CANCEL_WAIT_MS 10000
 
 static void reply_view(struct request *request, const struct run_record *run)
 {
+    struct control *control = request->control;
     AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
     AUTO_BUF struct buf web = BUF_INIT(4096);
     struct view_context context;
     struct json_writer writer;
 
-    run_context(request->control, run, &web, &context);
+    run_context(control, run, &web, &context);
     json_write_init(&writer, &body);
-    view_run(&writer, request->control->store, run, &context);
+    view_run(&writer, control->store, run, &context);
+    if (run_ended(run))
+        reply_cache_keep(control->replies, run->id.text, store_changes(control->store),
+                         buf_text(&web), &body);
     request_reply(request, &body);
+}
+
+/* True when REQUEST has been answered: the run has ended, and nothing was written since somebody
+ * looked at it. */
+static bool reply_kept(struct request *request, const char *run_id)
+{
+    struct control *control = request->control;
+    AUTO_BUF struct buf web = BUF_INIT(4096);
+    const struct buf *body;
+
+    control_web_url(control, run_id, &web);
+    body =
+        reply_cache_find(control->replies, run_id, store_changes(control->store), buf_text(&web));
+    if (body == NULL)
+        return false;
+    request_reply(request, body);
+    return true;
 }
 
 /* Waiting
@@ -139,7 +161,7 @@ void on_run_get(struct request *request)
     struct error err = ERROR_INIT;
     struct run_record run;
 
-    if (request_read(request, run_get_fields, &params) < 0)
+    if (request_read(request, run_get_fields, &params) < 0 || reply_kept(request, params.runId))
         return;
     run_record_init(&run);
     if (run_load_by_text(request->control, params.runId, &run, &err) < 0)

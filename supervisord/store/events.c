@@ -225,6 +225,7 @@ int store_event_append(struct store *store, const struct id *run, const struct e
     if (owner == NULL)
         owner = batch_run_new(batch, run);
     struct pending_event *pending = NEW(struct pending_event);
+    store->changes++;
     pending->run = owner;
     pending->number = event->number;
     pending->record = record;

@@ -209,6 +209,7 @@ static int commit(struct store *store, MDB_txn *txn)
 {
     int rc = store->fault != NULL ? store->fault(store->fault_data) : 0;
 
+    store->changes++;
     if (rc == 0)
         return mdb_txn_commit(txn);
     mdb_txn_abort(txn);
@@ -448,6 +449,11 @@ int store_flush(struct store *store, struct error *err)
 bool store_has_batch(const struct store *store)
 {
     return !list_empty(&store->events.order) || !list_empty(&store->audit.order);
+}
+
+uint64_t store_changes(const struct store *store)
+{
+    return store->changes;
 }
 
 void store_set_fault(struct store *store, int (*fault)(void *data), void *data)

@@ -27,6 +27,10 @@ int store_open(struct store **out, const struct store_options *options, struct e
 /* Commits what is batched. NULL is fine. */
 void store_close(struct store *store);
 
+/* Rises with whatever changes what a read function returns: while it stands, so does what was read.
+ */
+uint64_t store_changes(const struct store *store);
+
 /* Runs. --------------------------------------------------------------------------------------- */
 
 /* One transaction: a new run, its session (new or updated) and its first event (NULL: none).

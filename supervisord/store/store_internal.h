@@ -63,6 +63,7 @@ struct store {
     MDB_txn *reader; /* reset between uses, so it holds no page */
     MDB_dbi dbi[STORE_DB_COUNT];
     uint64_t map_size_bytes;
+    uint64_t changes;
     struct event_batch events;
     struct audit_batch audit;
     int (*fault)(void *data);
