@@ -24,7 +24,7 @@ struct backend_options {
 /* Called from backend_ready and backend_tick, never from inside another call. */
 struct backend_events {
     void (*connected)(void *data); /* requests may be sent now */
-    void (*message)(void *data, const struct client_message *message);
+    void (*message)(void *data, struct client_message *message);
     /* No connection could be made, or the one there was is over; no request of before will be
      * answered. */
     void (*lost)(void *data, const struct error *err);

@@ -305,31 +305,29 @@ static void on_stream(struct call *call, const struct envelope *envelope)
     }
 }
 
-/* What follows the member's name, up to the end of the whole. It is one line only as the supervisor
- * writes it, and nothing else can be passed on. */
+/* It is one line only as the supervisor writes it, and nothing else can be passed on. */
 static struct jsonrpc_slice text_of_result(const struct client_message *message)
 {
-    static const char name[] = ",\"result\":";
-    struct jsonrpc_slice none = { NULL, 0 };
-    const char *at = message->text;
-
-    if (!at || message->len < 32 || memcmp(at, "{\"id\":", 6) != 0)
-        return none;
-    at += 6 + strspn(at + 6, "0123456789");
-    if (strncmp(at, name, sizeof(name) - 1) != 0 || message->text[message->len - 1] != '}' ||
-        memchr(message->text, '\n', message->len) || memchr(message->text, '\r', message->len))
-        return none;
-    at += sizeof(name) - 1;
-    return (struct jsonrpc_slice){ at, (size_t)(message->text + message->len - 1 - at) };
+    if (!message->body || memchr(message->body, '\n', message->body_len) ||
+        memchr(message->body, '\r', message->body_len))
+        return (struct jsonrpc_slice){ NULL, 0 };
+    return (struct jsonrpc_slice){ message->body, message->body_len };
 }
 
-static void on_reply(struct call *call, const struct client_message *message)
+static void on_reply(struct call *call, struct client_message *message)
 {
+    struct error err = ERROR_INIT;
+
     call->reply_text = text_of_result(message);
-    call->form->reply(call, message->envelope.body);
+    if (call->reply_text.data && call->form->reply_text && call->form->reply_text(call))
+        return;
+    if (client_message_read(message, &err) == 0)
+        call->form->reply(call, message->envelope.body);
+    else
+        backend_abandon(call->calls->backend, &err);
 }
 
-static void on_call_message(struct call *call, const struct client_message *message)
+static void on_call_message(struct call *call, struct client_message *message)
 {
     const struct envelope *envelope = &message->envelope;
 
@@ -345,7 +343,7 @@ static void on_call_message(struct call *call, const struct client_message *mess
         call->form->fail(call, &envelope->error, CALL_REFUSED);
 }
 
-static bool pass_on(struct list *list, const struct client_message *message)
+static bool pass_on(struct list *list, struct client_message *message)
 {
     LIST_EACH(list, link) {
         struct call *call = call_of(link);
@@ -359,7 +357,7 @@ static bool pass_on(struct list *list, const struct client_message *message)
 }
 
 /* Ids that nobody knows were cancelled. */
-static void on_message(void *data, const struct client_message *message)
+static void on_message(void *data, struct client_message *message)
 {
     struct calls *calls = data;
 

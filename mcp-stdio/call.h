@@ -25,6 +25,9 @@ struct call_form {
     /* The supervisor is there: send the first request. */
     void (*begin)(struct call *call);
     void (*reply)(struct call *call, const struct json_value *reply);
+    /* Comes before `reply`, when nobody has read the reply yet: true when its text alone
+     * (call->reply_text) was enough, and the call has ended. May be NULL. */
+    bool (*reply_text)(struct call *call);
     /* The last request failed, or none can be sent. */
     void (*fail)(struct call *call, const struct error *err, enum call_fate fate);
     /* An event of the followed run, or its stream's end (EVENT NULL: nothing is followed any more).

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "mcp-stdio/call.h"
+#include "mcp-stdio/memo.h"
 #include "mcp-stdio/subscriptions.h"
 
 #define LOG "mcp"
@@ -18,6 +19,7 @@
 struct server {
     const struct clock *clock;
     struct calls *calls;
+    struct memo *memo;
     struct subscriptions *subscriptions;
     struct jsonrpc_lines lines;
     struct buf out;
@@ -40,6 +42,7 @@ struct server *server_new(const struct server_options *options)
     server->clock = options->clock;
     jsonrpc_lines_init(&server->lines);
     buf_init(&server->out, OUT_MAX);
+    server->memo = memo_new();
     server->calls = calls_new(server, options->clock, options->backend);
     server->subscriptions = subscriptions_new(server);
     return server;
@@ -51,6 +54,7 @@ void server_free(struct server *server)
         return;
     subscriptions_free(server->subscriptions);
     calls_free(server->calls);
+    memo_free(server->memo);
     jsonrpc_lines_finish(&server->lines);
     buf_finish(&server->out);
     free(server);
@@ -59,6 +63,11 @@ void server_free(struct server *server)
 struct calls *server_calls(struct server *server)
 {
     return server->calls;
+}
+
+struct memo *server_memo(struct server *server)
+{
+    return server->memo;
 }
 
 struct subscriptions *server_subscriptions(struct server *server)

@@ -104,6 +104,7 @@ void server_batch_release(struct server *server, struct batch *batch);
 /* REVISION (static) was negotiated with a client of CAPABILITIES. */
 void server_set_client(struct server *server, const char *revision, unsigned capabilities);
 struct calls *server_calls(struct server *server);
+struct memo *server_memo(struct server *server);
 struct subscriptions *server_subscriptions(struct server *server);
 
 #endif

@@ -7,6 +7,7 @@
 #include "common/str.h"
 #include "mcp-stdio/content.h"
 #include "mcp-stdio/elicit.h"
+#include "mcp-stdio/memo.h"
 #include "mcp-stdio/progress.h"
 #include "proto/frame.h"
 #include "proto/msg_event.h"
@@ -111,14 +112,60 @@ void tool_call_write_result(struct json_writer *writer, const struct tool *tool,
         write_fitting(writer, tool, reply, reply_text, text_max);
 }
 
+/* What comes out for a reply depends on nothing but its text, so the newest are kept. A run that
+ * waits is not among them, since whether to ask the user depends on more. */
+static bool can_be_kept(const struct json_value *reply)
+{
+    return !str_equal(json_string(json_get(reply, "status")), run_status_names[RUN_STATUS_WAITING]);
+}
+
+static struct memo_key memo_key(const struct call *call)
+{
+    const struct tool_call *state = state_of(call);
+
+    return (struct memo_key){ state->tool, state->request.text_max, call->reply_text };
+}
+
+static bool on_reply_text(struct call *call)
+{
+    struct jsonrpc_slice members = { NULL, 0 };
+    struct memo_key key = memo_key(call);
+    struct server_answer answer;
+
+    if (state_of(call)->step == STEP_SENT)
+        members = memo_find(server_memo(call_server(call)), &key);
+    if (!members.data)
+        return false;
+    server_answer_begin(&answer, call_server(call), &call->target);
+    json_write_members(&answer.writer, members.data, members.len);
+    server_answer_end(&answer);
+    call_end(call);
+    return true;
+}
+
+static void keep_members(const struct call *call, const struct buf *out, size_t from)
+{
+    struct memo_key key = memo_key(call);
+
+    if (out->failed || out->len <= from)
+        return;
+    from += out->data[from] == ',';
+    memo_keep(server_memo(call_server(call)), &key,
+              (struct jsonrpc_slice){ out->data + from, out->len - from });
+}
+
 static void answer_view(struct call *call, const struct json_value *reply,
                         struct jsonrpc_slice reply_text)
 {
     const struct tool_call *state = state_of(call);
     struct server_answer answer;
+    size_t from;
 
     server_answer_begin(&answer, call_server(call), &call->target);
+    from = answer.out->len;
     tool_call_write_result(&answer.writer, state->tool, reply, reply_text, state->request.text_max);
+    if (reply_text.data && can_be_kept(reply))
+        keep_members(call, answer.out, from);
     server_answer_end(&answer);
     call_end(call);
 }
@@ -532,6 +579,7 @@ static void on_due(struct call *call)
 static const struct call_form form = {
     .begin = on_begin,
     .reply = on_reply,
+    .reply_text = on_reply_text,
     .fail = on_fail,
     .event = on_event,
     .due = on_due,
