@@ -91,9 +91,14 @@ static void tell_task(struct watch *watch, const struct json_value *view)
     struct server *server = call_server(watch->call);
     struct json_writer writer;
 
-    server_notify_begin(server, &writer, "notifications/tasks");
-    write_subscription_id(&writer, watch->owner);
-    task_write_detailed(&writer, view);
+    if (watch->owner->id.data) {
+        server_notify_begin(server, &writer, "notifications/tasks");
+        write_subscription_id(&writer, watch->owner);
+        task_write_detailed(&writer, view);
+    } else {
+        server_notify_begin(server, &writer, "notifications/tasks/status");
+        task_write(&writer, view, &era_legacy, task_status_of(view));
+    }
     server_notify_end(server, &writer);
 }
 
@@ -152,6 +157,8 @@ static void on_reply(struct call *call, const struct json_value *reply)
     if (watch->step == WATCH_TELLING) {
         watch->step = WATCH_FOLLOWING;
         tell_task(watch, reply);
+        if (is_ended(reply) && !watch->owner->id.data)
+            call_end(call); /* nobody unsubscribes from it */
         return;
     }
     if (watch->step != WATCH_LOOKING)
@@ -313,6 +320,15 @@ static struct watch *find_watch(struct subscription *subscription, const char *u
         if (str_equal(watch_of(link)->uri, uri))
             return watch_of(link);
     return NULL;
+}
+
+void subscriptions_watch_task(struct server *server, const char *run_id)
+{
+    struct subscriptions *subscriptions = server_subscriptions(server);
+    struct resource resource = { .kind = RESOURCE_RESULT };
+
+    str_copy(resource.id, sizeof(resource.id), run_id);
+    watch_start(subscriptions, &subscriptions->legacy, &resource, NULL);
 }
 
 void subscriptions_on_subscribe(struct server *server, const struct request *request)

@@ -19,4 +19,8 @@ void subscriptions_on_unsubscribe(struct server *server, const struct request *r
 /* Modern: subscriptions/listen, which stays open until it is cancelled. */
 void subscriptions_on_listen(struct server *server, const struct request *request);
 
+/* Legacy: tells the client how the task RUN_ID goes on (notifications/tasks/status) until it has
+ * ended. When so much is watched already nothing is told: the client polls in any case. */
+void subscriptions_watch_task(struct server *server, const char *run_id);
+
 #endif

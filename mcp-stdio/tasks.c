@@ -9,6 +9,7 @@
 #include "mcp-stdio/call.h"
 #include "mcp-stdio/content.h"
 #include "mcp-stdio/elicit.h"
+#include "mcp-stdio/subscriptions.h"
 #include "mcp-stdio/task.h"
 #include "mcp-stdio/tool_call.h"
 #include "proto/msg_event.h"
@@ -74,9 +75,11 @@ struct task_call {
     const struct tool *tool; /* create */
     struct buf body;         /* create; update: the answer */
     char *run_id;
-    char *request_id; /* update: what is answered */
-    uint64_t cursor;  /* result: of the newest event that was seen */
+    char *request_id; /* update: what is answered; result: what the user was asked */
     bool cancelling;  /* cancel: the run was going on */
+    bool answered;    /* result: the user did, and the agent was not told yet */
+    bool answering;   /* result: the request in flight tells the agent what the user said */
+    bool settling;    /* result: and the agent may not have heard it yet */
 };
 
 static struct task_call *state_of(const struct call *call)
@@ -116,6 +119,22 @@ static void fail(struct call *call, const struct error *err, enum call_fate fate
 static void look(struct call *call)
 {
     call_ask_run(call, METHOD_RUN_GET, state_of(call)->run_id);
+}
+
+/* What the user said goes to the agent. */
+static void send_answer(struct call *call)
+{
+    const struct task_call *state = state_of(call);
+    AUTO_BUF struct buf body = BUF_INIT(6 * ANSWER_MAX);
+    struct json_writer writer;
+
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "runId", state->run_id);
+    json_member_string(&writer, "requestId", state->request_id);
+    json_member_string(&writer, "answer", buf_text(&state->body));
+    json_write_object_end(&writer);
+    call_ask(call, METHOD_RUN_ANSWER, buf_text(&body), 0);
 }
 
 static void answer_task(struct call *call, const struct json_value *view)
@@ -165,6 +184,8 @@ static void answer_created(struct call *call, const struct json_value *view)
         json_write_object_end(writer);
     }
     server_answer_end(&answer);
+    if (!modern)
+        subscriptions_watch_task(call_server(call), state_of(call)->run_id);
     call_end(call);
 }
 
@@ -247,50 +268,137 @@ static void wait_for_end(struct call *call)
     call_ask(call, METHOD_RUN_GET, buf_text(&body), WAIT_SECONDS * 1000);
 }
 
+static void write_related_task(struct json_writer *writer, const char *id)
+{
+    json_write_name(writer, "_meta");
+    json_write_object(writer);
+    json_write_name(writer, ERA_META "related-task");
+    json_write_object(writer);
+    json_member_string(writer, "taskId", id);
+    json_write_object_end(writer);
+    json_write_object_end(writer);
+}
+
 static void answer_payload(struct call *call, const struct json_value *view)
 {
     struct server_answer answer;
 
     server_answer_begin(&answer, call_server(call), &call->target);
     task_write_result(&answer.writer, view);
-    json_write_name(&answer.writer, "_meta");
-    json_write_object(&answer.writer);
-    json_write_name(&answer.writer, ERA_META "related-task");
-    json_write_object(&answer.writer);
-    json_member_string(&answer.writer, "taskId", state_of(call)->run_id);
-    json_write_object_end(&answer.writer);
-    json_write_object_end(&answer.writer);
+    write_related_task(&answer.writer, state_of(call)->run_id);
     server_answer_end(&answer);
     call_end(call);
 }
 
+static void tell_agent(struct call *call)
+{
+    state_of(call)->answered = false;
+    state_of(call)->answering = true;
+    send_answer(call);
+}
+
+/* The client came for what the task needs: its user is asked, once for each request. */
+static void ask_user(struct call *call, const struct json_value *view)
+{
+    const char *request_id = json_string(json_path(view, "request.requestId"));
+    struct task_call *state = state_of(call);
+    struct json_writer writer;
+
+    if (str_equal(state->request_id, request_id)) {
+        if (state->answered)
+            tell_agent(call);
+        return;
+    }
+    if (!(call->target.capabilities & CLIENT_ELICITS) || !elicit_wanted(view))
+        return;
+    call_question_drop(call, "the agent asks something else");
+    free(state->request_id);
+    state->request_id = mem_strdup(request_id);
+    state->settling = state->answered = false;
+    call_question_begin(call, &writer, "elicitation/create");
+    elicit_write(&writer, view, call->target.revision);
+    write_related_task(&writer, state->run_id);
+    call_question_end(call, &writer);
+}
+
 /* A run that asks something answers a wait at once, so its events are waited for instead. */
-static void on_result_reply(struct call *call, const struct json_value *view)
+static void on_result_view(struct call *call, const struct json_value *view)
 {
     enum task_status status = task_status_of(view);
 
-    if (task_is_final(status))
+    if (task_is_final(status)) {
         answer_payload(call, view);
-    else if (status != TASK_INPUT_REQUIRED)
+        return;
+    }
+    if (status != TASK_INPUT_REQUIRED) {
+        call_question_drop(call, "somebody else has answered");
         wait_for_end(call);
-    else if (!call->events_id)
+        return;
+    }
+    if (!call->events_id)
         call_follow(call, state_of(call)->run_id, json_u64(json_get(view, "cursor"), 0));
+    ask_user(call, view);
+}
+
+static void on_result_reply(struct call *call, const struct json_value *reply)
+{
+    struct task_call *state = state_of(call);
+
+    if (!state->answering) {
+        on_result_view(call, reply);
+        return;
+    }
+    state->answering = false;
+    state->settling = true;
+    wait_for_end(call);
+}
+
+/* The run does not wait any more, or for something else. */
+static bool ends_waiting(const struct task_call *state, const struct json_value *event)
+{
+    const char *kind = json_string(json_get(event, "kind"));
+
+    return !event || state->settling || str_equal(kind, event_kind_names[EVENT_KIND_STATE]) ||
+           str_equal(kind, event_kind_names[EVENT_KIND_QUESTION]) ||
+           str_equal(kind, event_kind_names[EVENT_KIND_PERMISSION]);
 }
 
 static void on_result_event(struct call *call, const struct json_value *event)
 {
-    bool state =
-        str_equal(json_string(json_get(event, "kind")), event_kind_names[EVENT_KIND_STATE]);
-
-    if ((!event || state) && !call->request_id)
+    if (ends_waiting(state_of(call), event) && !call->request_id)
         wait_for_end(call);
+}
+
+/* A user who declines leaves the question to others. */
+static void on_result_answer(struct call *call, const struct json_value *result)
+{
+    struct task_call *state = state_of(call);
+
+    buf_clear(&state->body);
+    state->answered = elicit_read(result, &state->body);
+    if (state->answered && !call->request_id)
+        tell_agent(call);
+}
+
+static void on_result_fail(struct call *call, const struct error *err, enum call_fate fate)
+{
+    struct task_call *state = state_of(call);
+
+    /* Somebody else was quicker. */
+    if (state->answering && fate == CALL_REFUSED) {
+        state->answering = false;
+        wait_for_end(call);
+        return;
+    }
+    fail(call, err, fate);
 }
 
 static const struct call_form result_form = {
     .begin = wait_for_end,
     .reply = on_result_reply,
     .event = on_result_event,
-    .fail = fail,
+    .client_answer = on_result_answer,
+    .fail = on_result_fail,
     .free_state = free_state,
     .starts_supervisor = true,
 };
@@ -411,21 +519,10 @@ void tasks_on_cancel(struct server *server, const struct request *request)
 
 static void on_update_begin(struct call *call)
 {
-    struct task_call *state = state_of(call);
-    AUTO_BUF struct buf body = BUF_INIT(6 * ANSWER_MAX);
-    struct json_writer writer;
-
-    if (!state->request_id) {
+    if (state_of(call)->request_id)
+        send_answer(call);
+    else
         look(call);
-        return;
-    }
-    json_write_init(&writer, &body);
-    json_write_object(&writer);
-    json_member_string(&writer, "runId", state->run_id);
-    json_member_string(&writer, "requestId", state->request_id);
-    json_member_string(&writer, "answer", buf_text(&state->body));
-    json_write_object_end(&writer);
-    call_ask(call, METHOD_RUN_ANSWER, buf_text(&body), 0);
 }
 
 static void on_update_reply(struct call *call, const struct json_value *reply)

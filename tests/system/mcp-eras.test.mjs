@@ -204,6 +204,16 @@ for (const era of ['legacy', 'modern']) {
         assert.deepEqual(asked[0].requestedSchema.properties.answer.enum, ['MIT', 'GPL']);
         assert.equal(view.status, 'completed', JSON.stringify(view));
         assert.equal(view.result.output, 'Thank you, going on.');
+        if (era === 'legacy') { // as a task: its client comes for what it needs with tasks/result, and is told how it stands
+            const { task } = await client.request('tools/call', { name: 'opencode_run_task', arguments: { task: 'TASK-QUESTION please' }, task: {} });
+            const { structuredContent, _meta } = await client.request('tasks/result', { taskId: task.taskId });
+            assert.equal(asked.length, 2);
+            assert.equal(asked[1]._meta['io.modelcontextprotocol/related-task'].taskId, task.taskId);
+            assert.equal(structuredContent.result.output, 'Thank you, going on.');
+            assert.equal(_meta['io.modelcontextprotocol/related-task'].taskId, task.taskId);
+            await waitFor('the end of the task is told', () => client.stray.some(one => one.method === 'notifications/tasks/status' &&
+                one.params.taskId === task.taskId && one.params.status === 'completed'));
+        }
         assert.ok(lab.upstream.requests.some(one => one.body.includes('GPL') && one.body.includes('tool_result')));
     }));
 }

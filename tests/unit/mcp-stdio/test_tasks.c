@@ -148,6 +148,123 @@ TEST(a_task_that_asks_is_waited_for_without_asking_again_and_again)
     CHECK(lab_is_error());
 }
 
+/* A client that shows forms comes with tasks/result for what the task needs. */
+static uint64_t ask_for_result(void)
+{
+    uint64_t events;
+
+    lab_start();
+    lab_say(LEGACY_START("2025-11-25", WITH_FORMS));
+    CHECK(lab_next());
+    lab_say(REQUEST("1", "tasks/result", BY_ID));
+    lab_meet();
+    lab_reply(VIEW_WAITING);
+    lab_expect("run.events");
+    events = lab.peer.request.id;
+    peer_reply(&lab.peer, events, "{\"events\":[],\"cursor\":7,\"hasMore\":false}");
+    lab_turn(PEER_WAIT_MS);
+    CHECK(lab_next());
+    CHECK_STR(json_string(lab_get("method")), "elicitation/create");
+    CHECK_HAS(buf_text(&lab.line),
+              "\"_meta\":{\"io.modelcontextprotocol/related-task\":{" BY_ID "}}");
+    CHECK(lab_silent());
+    return events;
+}
+
+TEST(the_user_is_asked_for_what_a_legacy_task_needs)
+{
+    uint64_t events = ask_for_result();
+
+    lab_say("{\"jsonrpc\":\"2.0\",\"id\":\"question-1\",\"result\":{\"action\":\"accept\","
+            "\"content\":{\"answer\":\"GPL\"}}}");
+    lab_expect("run.answer");
+    CHECK_STR(lab_param("requestId"), "que_1");
+    CHECK_STR(lab_param("answer"), "GPL");
+    lab_reply("{\"runId\":\"" RUN_ID "\",\"requestId\":\"que_1\"}");
+    lab_expect("run.get");
+    lab_reply(VIEW_WAITING); /* the agent has not heard it yet */
+    CHECK(lab_silent());
+    CHECK(peer_is_quiet(&lab.peer));
+    peer_event(&lab.peer, events, "{\"number\":8,\"time\":1,\"kind\":\"text\",\"text\":\"s\"}");
+    lab_turn(PEER_WAIT_MS);
+    lab_expect("run.get");
+    lab_reply(VIEW_COMPLETED);
+    CHECK_HAS(lab_line(), "\"structuredContent\":" VIEW_COMPLETED);
+    CHECK(!server_is_busy(lab.server));
+}
+
+TEST(a_question_that_somebody_else_answers_is_taken_back)
+{
+    uint64_t events = ask_for_result();
+
+    peer_event(&lab.peer, events, "{\"number\":8,\"time\":1,\"kind\":\"state\",\"text\":\"s\"}");
+    lab_turn(PEER_WAIT_MS);
+    lab_expect("run.get");
+    lab_reply(VIEW_RUNNING);
+    CHECK(lab_next());
+    CHECK_STR(json_string(lab_get("method")), "notifications/cancelled");
+    CHECK_STR(json_string(lab_get("params.requestId")), "question-1");
+    lab_expect("run.get");
+    lab_reply(VIEW_COMPLETED);
+    CHECK_HAS(lab_line(), "\"id\":1");
+}
+
+TEST(an_answer_that_comes_while_the_run_is_looked_at_is_not_lost)
+{
+    uint64_t events = ask_for_result();
+
+    peer_event(&lab.peer, events, "{\"number\":8,\"time\":1,\"kind\":\"question\",\"text\":\"s\"}");
+    lab_turn(PEER_WAIT_MS);
+    lab_expect("run.get");
+    lab_say("{\"jsonrpc\":\"2.0\",\"id\":\"question-1\",\"result\":{\"action\":\"accept\","
+            "\"content\":{\"answer\":\"GPL\"}}}");
+    CHECK(peer_is_quiet(&lab.peer));
+    lab_reply(VIEW_WAITING);
+    lab_expect("run.answer");
+    lab_refuse(ERR_CONFLICT, "answered already");
+    lab_expect("run.get");
+    lab_reply(VIEW_COMPLETED);
+    CHECK_HAS(lab_line(), "\"id\":1");
+}
+
+TEST(a_user_who_declines_leaves_a_task_waiting)
+{
+    ask_for_result();
+    lab_say("{\"jsonrpc\":\"2.0\",\"id\":\"question-1\",\"result\":{\"action\":\"decline\"}}");
+    CHECK(peer_is_quiet(&lab.peer));
+    CHECK(lab_silent());
+    CHECK(server_is_busy(lab.server));
+}
+
+TEST(the_client_of_a_legacy_task_is_told_how_it_goes_on)
+{
+    uint64_t events;
+
+    legacy_newest();
+    lab_call("1", "opencode_run_task", "{\"task\":\"t\"}", "\"task\":{\"ttl\":1000}");
+    lab_meet();
+    lab_reply("{\"runId\":\"" RUN_ID "\",\"sessionId\":\"ses_1\",\"status\":\"queued\"}");
+    lab_expect("run.get");
+    lab_reply(VIEW_RUNNING);
+    CHECK_HAS(lab_line(), "\"task\":{\"taskId\":\"" RUN_ID "\"");
+    lab_expect("run.get");
+    lab_reply(VIEW_RUNNING);
+    lab_expect("run.events");
+    events = lab.peer.request.id;
+    peer_reply(&lab.peer, events, "{\"events\":[],\"cursor\":7,\"hasMore\":false}");
+    peer_event(&lab.peer, events, "{\"number\":8,\"time\":1,\"kind\":\"state\",\"text\":\"s\"}");
+    lab_turn(PEER_WAIT_MS);
+    lab_pass(2000);
+    lab_expect("run.get");
+    lab_reply(VIEW_COMPLETED);
+    CHECK(lab_next());
+    CHECK_STR(json_string(lab_get("method")), "notifications/tasks/status");
+    CHECK_STR(json_string(lab_get("params.taskId")), RUN_ID);
+    CHECK_STR(json_string(lab_get("params.status")), "completed");
+    CHECK(lab_get("params.ttl") != NULL);
+    CHECK(!lab_get("params._meta"));
+}
+
 TEST(cancelling_ends_the_run_but_not_twice)
 {
     legacy_newest();
