@@ -17,14 +17,17 @@
 
 const char era_instructions[] =
     "These tools hand long coding tasks to an OpenCode agent that works in a sandbox. "
-    "opencode_run_task starts a run and returns at once: keep its runId. Then call "
+    "The agent sees the task and the repository, nothing of this conversation: say all that it "
+    "needs. opencode_run_task starts a run and returns at once: keep its runId. Then call "
     "opencode_get_result with that runId and waitSeconds 45, again and again until the status is "
     "completed, failed, cancelled or interrupted; don't poll without waitSeconds. When the status "
     "is waiting the agent asks something: answer with opencode_answer, and ask the user when it is "
     "not yours to decide. Runs take "
     "minutes to hours and go on when this conversation ends: opencode_list_runs finds them again. "
     "Look at what was really done with opencode_get_diff, and at how with opencode_get_log. For a "
-    "follow-up in the same workspace call opencode_run_task with the sessionId.";
+    "follow-up in the same workspace call opencode_run_task with the sessionId; "
+    "opencode_send_message corrects an agent at work. Long answers are cut, with a mark that says "
+    "how to get the rest.";
 
 void era_write_empty(struct json_writer *writer, const char *name)
 {

@@ -65,8 +65,11 @@ const struct json_field run_create_fields[] = {
                       "anthropic/claude-sonnet-4-5; the configured default if left out."),
     JSON_STRING_FIELD(struct run_create_params, title, JSON_OPTIONAL, 1, 200,
                       "Short title for lists; made from the task if left out."),
-    JSON_STRING_FIELD(struct run_create_params, agent, JSON_OPTIONAL, 1, 64,
-                      "Which coding agent to use; the configured default (opencode) if left out."),
+    JSON_STRING_FIELD(
+        struct run_create_params, agent, JSON_OPTIONAL, 1, 64,
+        "Which coding agent to use; the configured default (opencode) if left out. There are "
+        "opencode, claude-code, codex, gemini, opencode-acp and shell (runs the task "
+        "as a command), and those that were configured beside them."),
     JSON_U32_FIELD(struct run_create_params, timeoutMinutes, JSON_OPTIONAL, 1, 10080,
                    "The run is stopped after so many minutes, with its work kept; the configured "
                    "default if left out."),

@@ -1,15 +1,19 @@
 // quickstart-client.mjs SANDBOX_MCP REPOSITORY FILE: what an MCP client does, by hand and in the open: starts sandbox-mcp, hands over
 // one task, follows it, prints the result and the web address, and writes the run's id to FILE. Exit status 0 when the run
-// completed and changed something.
+// completed and changed something. With LAB_RECORD, a folder, what both say to each other is written down there.
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import readline from 'node:readline';
+import { fileURLToPath } from 'node:url';
 
 const [program, repository, file] = process.argv.slice(2);
 const task = 'The test of range_sum fails. Find out why, fix it and commit the change on a new branch.';
 
-const child = spawn(program, [], { stdio: ['pipe', 'pipe', 'inherit'] });
+const recorder = process.env.LAB_RECORD
+    ? [process.execPath, fileURLToPath(new URL('system/mcp-recorder.mjs', import.meta.url)), process.env.LAB_RECORD] : [];
+const [command, ...args] = [...recorder, program];
+const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
 const waiting = new Map();
 let ids = 0;
 readline.createInterface({ input: child.stdout }).on('line', line => {

@@ -33,8 +33,8 @@ test('a client that started the supervisor dies with all its descendants', { tim
         await waitFor('the first supervisor is gone', () => !alive(stored));
 
         const repository = await lab.repository();
-        const client = spawn(process.execPath, [path.join(testsFolder, 'system/client-process.mjs'), lab.program('sandbox-mcp'),
-            rangeTask, repository], { env: lab.env(), cwd: lab.path('work'), stdio: ['ignore', 'pipe', 'inherit'], detached: true });
+        const client = spawn(process.execPath, [path.join(testsFolder, 'system/client-process.mjs'), rangeTask, repository,
+            lab.recorded.command, ...lab.recorded.args], { env: lab.env(), cwd: lab.path('work'), stdio: ['ignore', 'pipe', 'inherit'], detached: true });
         const exited = once(client, 'exit');
         const [runId] = await once(readline.createInterface({ input: client.stdout }), 'line');
         assert.match(runId, /^run_/);

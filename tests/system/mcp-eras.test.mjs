@@ -199,7 +199,7 @@ for (const era of ['legacy', 'modern']) {
             }
             return finalStates.includes(result.structuredContent.status) && result.structuredContent;
         }, 240000);
-        assert.equal(asked.length, 1);
+        assert.equal(asked.length, 1, JSON.stringify(view));
         assert.match(asked[0].message, /Which licence/);
         assert.deepEqual(asked[0].requestedSchema.properties.answer.enum, ['MIT', 'GPL']);
         assert.equal(view.status, 'completed', JSON.stringify(view));

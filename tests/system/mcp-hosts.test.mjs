@@ -1,6 +1,7 @@
 // The hosts that people use, as far as they start without an account: each is given a scripted model, which starts a run
 // through the host's own MCP client, looks for it in the list, and is told what came back. A host that is not installed is
 // left out (SANDBOX_CODEX: the program of Codex, which is too large to be installed for this; SANDBOX_CLAUDE: another Claude Code).
+// Codex takes part in any case in the form that editors start, which reads the same configuration and has the same MCP client.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,8 +9,10 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { canConnect, freePort, nodeModules, run, waitFor, withLab } from './lab.mjs';
 
+const here = path.dirname(fileURLToPath(import.meta.url));
 const inModules = (...names) => path.join(nodeModules, ...names);
 const json = (...names) => value => {
     const file = path.join(...names);
@@ -20,6 +23,14 @@ const json = (...names) => value => {
 
 const codex = process.env.SANDBOX_CODEX ?? inModules('@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex');
 const toml = values => Object.entries(values).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`).join('');
+
+// Its tools have a namespace, of which the scripted model knows nothing.
+const codexTools = { prefix: '', change: text => text.replaceAll('"type":"function_call",', '"type":"function_call","namespace":"mcp__sandbox",') };
+function configureCodex({ server, home, base }) {
+    json(home, '.codex/config.toml')(toml({ model: 'lab', model_provider: 'lab', approval_policy: 'never' }) +
+        `[model_providers.lab]\n${toml({ name: 'lab', base_url: `${base}/v1`, wire_api: 'responses' })}` +
+        `[mcp_servers.sandbox]\n${toml({ command: server.command, args: server.args })}[mcp_servers.sandbox.env]\n${toml(server.env)}`);
+}
 
 // How each is told of the server and the model: PREFIX before the tools' names, FILE that must be there, ARGS and ENV.
 const hosts = {
@@ -49,14 +60,17 @@ const hosts = {
         },
     },
     'Codex': {
-        prefix: '', file: codex,
-        // Its tools have a namespace, of which the scripted model knows nothing.
-        change: text => text.replaceAll('"type":"function_call",', '"type":"function_call","namespace":"mcp__sandbox",'),
-        start: ({ server, home, base, task }) => {
-            json(home, '.codex/config.toml')(toml({ model: 'lab', model_provider: 'lab', approval_policy: 'never' }) +
-                `[model_providers.lab]\n${toml({ name: 'lab', base_url: `${base}/v1`, wire_api: 'responses' })}` +
-                `[mcp_servers.sandbox]\n${toml({ command: server.command, args: server.args })}[mcp_servers.sandbox.env]\n${toml(server.env)}`);
-            return { args: ['exec', '--skip-git-repo-check', task], env: {} };
+        ...codexTools, file: codex,
+        start: options => {
+            configureCodex(options);
+            return { args: ['exec', '--skip-git-repo-check', options.task], env: {} };
+        },
+    },
+    'Codex in an editor': {
+        ...codexTools, file: path.join(here, 'acp-host.mjs'),
+        start: options => {
+            configureCodex(options);
+            return { args: [options.task, inModules('@zed-industries/codex-acp-linux-x64/bin/codex-acp')], env: {} };
         },
     },
 };
@@ -108,7 +122,7 @@ for (const [name, host] of Object.entries(hosts)) {
             fs.mkdirSync(lab.path('work', 'tmp'));
             const server = { ...lab.recorded, env: lab.env() };
             const { args, env } = host.start({ server, cwd, home: lab.path('home'), base: model.base, task: 'HOST-TASK please' });
-            const isScript = /\.js$/.test(host.file);
+            const isScript = /\.m?js$/.test(host.file);
             const result = await run(isScript ? process.execPath : host.file, isScript ? [host.file, ...args] : args, { cwd, timeoutMs: 200000,
                 env: { PATH: `${path.dirname(process.execPath)}:${process.env.PATH}`, HOME: lab.path('home'), TMPDIR: lab.path('work', 'tmp'), SANDBOX_LAB: lab.id, ...env } });
             const shown = `${result.code}: ${result.stdout.slice(-2000)}${result.stderr.slice(-2000)}`;

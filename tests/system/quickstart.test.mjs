@@ -14,7 +14,8 @@ test('quickstart without a key, twice', { timeout: 600000 }, async () => {
     const home = lab.path('home', 'a home');
     fs.mkdirSync(home);
     // The first run builds into the lab, the second finds that build.
-    const env = { ...process.env, HOME: home, LANG: 'C.UTF-8', SANDBOX_LAB: lab.id, SANDBOX_BUILD: lab.path('work', 'build folder') };
+    const env = { ...process.env, HOME: home, LANG: 'C.UTF-8', SANDBOX_LAB: lab.id, SANDBOX_BUILD: lab.path('work', 'build folder'),
+        LAB_RECORD: lab.path('logs') };
     // What the machine needs to reach its package sources (proxies, certificates) stays; what is the user's goes.
     for (const name of Object.keys(env))
         if (/^(XDG_|SANDBOX_MCP_|ANTHROPIC_)/.test(name))
@@ -40,6 +41,7 @@ test('quickstart without a key, twice', { timeout: 600000 }, async () => {
             assert.match(result.stdout, /^\+.*number <= last;/m);
             assert.match(result.stdout, /"mcpServers"/);
             assert.match(result.stdout, /claude mcp add/);
+            assert.ok(fs.readdirSync(lab.path('logs')).some(name => /^mcp-.*\.jsonl$/.test(name)), 'the client was not recorded');
             const address = /^Web page: (http:\S+)/m.exec(result.stdout)[1];
             assert.equal(await status(address), 200); // it still answers when the script has ended
             first ??= seconds;
