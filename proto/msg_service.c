@@ -9,6 +9,12 @@ const struct json_field secret_name_fields[] = {
     JSON_FIELD_LAST,
 };
 
+const struct json_field service_check_fields[] = {
+    JSON_STRING_FIELD(struct service_check_params, name, JSON_REQUIRED, 1, 64,
+                      "Name of the service, as service.list gives it."),
+    JSON_FIELD_LAST,
+};
+
 const struct json_field audit_list_fields[] = {
     JSON_STRING_FIELD(struct audit_list_params, runId, JSON_OPTIONAL, 1, 64,
                       "Only decisions about this run."),
@@ -55,5 +61,17 @@ void audit_view_write(struct json_writer *writer, const struct audit_view *view)
     json_member_u64(writer, "requestBytes", view->requestBytes);
     json_member_u64(writer, "responseBytes", view->responseBytes);
     json_member_u64(writer, "milliseconds", view->milliseconds);
+    json_write_object_end(writer);
+}
+
+void service_check_view_write(struct json_writer *writer, const struct service_check_view *view)
+{
+    json_write_object(writer);
+    json_member_string(writer, "name", view->name);
+    json_member_string(writer, "target", view->target);
+    json_member_string(writer, "secret", view->secret);
+    json_member_string(writer, "outcome", view->outcome);
+    json_member_u64(writer, "status", view->status);
+    json_member_string(writer, "reason", view->reason);
     json_write_object_end(writer);
 }

@@ -28,6 +28,22 @@ struct service_view {
 void service_view_write(struct json_writer *writer, const struct service_view *view);
 /* service.list: {"services":[…]}. */
 
+struct service_check_params {
+    const char *name;
+};
+extern const struct json_field service_check_fields[];
+
+struct service_check_view {
+    const char *name;
+    const char *target;
+    const char *secret;  /* "" when none */
+    const char *outcome; /* works, secret_missing, secret_unusable, key_refused, unreachable, tls,
+                            no_probe, failed */
+    uint64_t status;     /* of the answer, 0 none */
+    const char *reason;  /* of the proxy's record, "" none */
+};
+void service_check_view_write(struct json_writer *writer, const struct service_check_view *view);
+
 struct audit_list_params {
     const char *runId;
     uint32_t limit;

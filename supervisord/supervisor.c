@@ -83,6 +83,7 @@ static struct proxy_service *make_proxy_services(const struct config *config)
             .allow_count = from->allow_count,
             .private = from->private,
             .model = is_model_service(from),
+            .probe = from->probe,
             .push_refs = (const char *const *)from->push_refs,
             .push_ref_count = from->push_ref_count,
             .push_overwrite = from->push_overwrite,
@@ -437,6 +438,34 @@ static int take_socket(struct supervisor *supervisor, struct error *err)
     return fd >= 0 ? fd : fd_listen_unix(supervisor->paths->socket, SOCK_STREAM, 128, err);
 }
 
+struct service_check {
+    control_service_check_cb done;
+    void *check;
+};
+
+static void on_service_tried(void *data, const struct proxy_probe_result *result)
+{
+    struct service_check *asked = data;
+    const struct control_service_check told = { proxy_probe_name(result->outcome), result->status,
+                                                result->reason };
+
+    asked->done(asked->check, &told);
+    free(asked);
+}
+
+static int check_service(void *data, const char *service, control_service_check_cb done,
+                         void *check, struct error *err)
+{
+    struct supervisor *supervisor = data;
+    struct service_check *asked = NEW(struct service_check);
+
+    *asked = (struct service_check){ done, check };
+    if (proxy_probe(supervisor->proxy, service, on_service_tried, asked, err) == 0)
+        return 0;
+    free(asked);
+    return -1;
+}
+
 static int start_control(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -455,6 +484,7 @@ static int start_control(struct supervisor *supervisor, struct error *err)
                                         .services = services,
                                         .service_count = config->service_count,
                                         .web_url = web_url,
+                                        .check_service = check_service,
                                         .on_shutdown = stop,
                                         .data = supervisor };
     options.listen_fd = take_socket(supervisor, err);

@@ -35,6 +35,7 @@ struct config_service {
     char *provider_path; /* appended to /proxy/NAME: "/v1" */
     char **provider_models;
     size_t provider_model_count;
+    char *probe; /* path of a harmless GET that needs the credential, for doctor; "" none */
     bool builtin;
 };
 

@@ -21,25 +21,36 @@ static const struct builtin {
     const char *value;
     const char *npm;
     const char *path;
+    const char *probe; /* answered differently to who has no key */
 } builtins[] = {
     { "anthropic", "https://api.anthropic.com", "x-api-key", "{ANTHROPIC_API_KEY}",
-      "@ai-sdk/anthropic", "/v1" },
+      "@ai-sdk/anthropic", "/v1", "/v1/models" },
     { "openai", "https://api.openai.com", "authorization", "Bearer {OPENAI_API_KEY}",
-      "@ai-sdk/openai", "/v1" },
+      "@ai-sdk/openai", "/v1", "/v1/models" },
     { "google", "https://generativelanguage.googleapis.com", "x-goog-api-key", "{GOOGLE_API_KEY}",
-      "@ai-sdk/google", "/v1beta" },
+      "@ai-sdk/google", "/v1beta", "/v1beta/models" },
+    /* its list of models is for everybody */
     { "openrouter", "https://openrouter.ai", "authorization", "Bearer {OPENROUTER_API_KEY}",
-      "@openrouter/ai-sdk-provider", "/api/v1" },
+      "@openrouter/ai-sdk-provider", "/api/v1", "/api/v1/key" },
     /* Its target is the resource's own: https://NAME.openai.azure.com */
-    { "azure-openai", "", "api-key", "{AZURE_OPENAI_API_KEY}", "@ai-sdk/azure", "/openai" },
-    /* git over HTTPS: base64("x-access-token:" + secret) */
+    { "azure-openai", "", "api-key", "{AZURE_OPENAI_API_KEY}", "@ai-sdk/azure", "/openai",
+      "/openai/models?api-version=2024-10-21" },
+    /* git over HTTPS: base64("x-access-token:" + secret). Its probe is the forge's own example,
+     * public to all but to those who come with a false password. */
     { "github", "https://github.com", "authorization", "Basic {GITHUB_TOKEN:basic:x-access-token}",
+      "", "", "/octocat/Hello-World.git/info/refs?service=git-upload-pack" },
+    /* its API: to read the session's repository; its uploads only where rules allow them */
+    { "github-api", "https://api.github.com", "authorization", "Bearer {GITHUB_TOKEN}", "", "",
+      "/user" },
+    { "github-uploads", "https://uploads.github.com", "authorization", "Bearer {GITHUB_TOKEN}", "",
       "", "" },
-    /* its API: to read the session's repository */
-    { "github-api", "https://api.github.com", "authorization", "Bearer {GITHUB_TOKEN}", "", "" },
-    { "gitlab", "https://gitlab.com", "authorization", "Basic {GITLAB_TOKEN:basic:oauth2}", "",
-      "" },
-    { "gitea", "", "authorization", "Basic {GITEA_TOKEN:basic:oauth2}", "", "" },
+    { "gitlab", "https://gitlab.com", "authorization", "Basic {GITLAB_TOKEN:basic:oauth2}", "", "",
+      "/gitlab-org/gitlab-test.git/info/refs?service=git-upload-pack" },
+    { "gitlab-api", "https://gitlab.com/api/v4", "private-token", "{GITLAB_TOKEN}", "", "",
+      "/user" },
+    { "gitea", "", "authorization", "Basic {GITEA_TOKEN:basic:oauth2}", "", "", "" },
+    /* Its target ends in /api/v1. */
+    { "gitea-api", "", "authorization", "token {GITEA_TOKEN}", "", "", "/user" },
 };
 
 /* Headers that frame a message or name its receiver are the proxy's own. */
@@ -70,6 +81,7 @@ static void service_finish(struct config_service *service)
     free(service->secret);
     free(service->provider_npm);
     free(service->provider_path);
+    free(service->probe);
     config_list_free(service->allow, service->allow_count);
     config_list_free(service->push_refs, service->push_ref_count);
     config_list_free(service->git_repositories, service->git_repository_count);
@@ -89,6 +101,7 @@ static struct config_service *service_add(struct config *config, const char *nam
     service->secret = mem_strdup("");
     service->provider_npm = mem_strdup("");
     service->provider_path = mem_strdup("");
+    service->probe = mem_strdup("");
     return service;
 }
 
@@ -568,6 +581,21 @@ static int read_repositories(struct config_service *service, const struct place 
     return 0;
 }
 
+/* A path, perhaps with a query. */
+static int read_probe(struct config_service *service, const struct place *place,
+                      const struct json_value *member, struct error *err)
+{
+    if (read_text(place, member, "probe", &service->probe, err) < 0)
+        return -1;
+    AUTO_FREE
+    char *path = mem_strndup(service->probe, strcspn(service->probe, "?"));
+    const char *query = service->probe + strlen(path);
+    if (service->probe[0] == '\0' ||
+        (valid_path(path) && query[strspn(query, PATH_BYTES "?")] == '\0'))
+        return 0;
+    return wrong_type(place, member, "probe", "a path such as /v1/models, or empty", err);
+}
+
 static int read_member(struct config_service *service, const struct place *place,
                        const struct json_value *member, struct error *err)
 {
@@ -585,13 +613,15 @@ static int read_member(struct config_service *service, const struct place *place
         return read_push(service, place, member, err);
     if (str_equal(name, "repositories"))
         return read_repositories(service, place, member, err);
+    if (str_equal(name, "probe"))
+        return read_probe(service, place, member, err);
     if (str_equal(name, "plainHttp"))
         return read_flag(place, member, &service->plain_http, err);
     if (str_equal(name, "private"))
         return read_flag(place, member, &service->private, err);
-    return unknown_member(place, member, "",
-                          "target, inject, allow, push, repositories, plainHttp, private, provider",
-                          err);
+    return unknown_member(
+        place, member, "",
+        "target, inject, allow, push, repositories, plainHttp, private, probe, provider", err);
 }
 
 static int read_service(struct config_service *service, const struct place *place,
@@ -604,6 +634,10 @@ static int read_service(struct config_service *service, const struct place *plac
         if (read_member(service, place, member, err) < 0)
             return -1;
     }
+    /* Whoever serves models lists them. */
+    if (service->probe[0] == '\0' && json_get(entry, "probe") == NULL &&
+        service->provider_npm[0] != '\0')
+        config_replace(&service->probe, mem_printf("%s/models", service->provider_path));
     const struct json_value *target = json_get(entry, "target");
     if (service->target[0] == '\0')
         return wrong_type(place, target != NULL ? target : entry, "target",
@@ -625,6 +659,7 @@ static struct config_service *add_builtin(struct config *config, const struct bu
     BUG_ON(check_template(builtin->value, &service->secret, &err) < 0);
     config_replace(&service->provider_npm, mem_strdup(builtin->npm));
     config_replace(&service->provider_path, mem_strdup(builtin->path));
+    config_replace(&service->probe, mem_strdup(builtin->probe));
     service->builtin = true;
     return service;
 }
@@ -718,6 +753,8 @@ static void print_service(struct json_writer *writer, const struct config_servic
         json_member_bool(writer, "plainHttp", true);
     if (service->private)
         json_member_bool(writer, "private", true);
+    if (service->probe[0] != '\0')
+        json_member_string(writer, "probe", service->probe);
     if (service->provider_npm[0] != '\0') {
         json_write_name(writer, "provider");
         json_write_object(writer);

@@ -120,6 +120,7 @@ static void copy_options(struct control *control, const struct control_options *
     control->max_requests = options->max_requests != 0 ? options->max_requests : DEFAULT_REQUESTS;
     control->web_url = options->web_url;
     control->on_shutdown = options->on_shutdown;
+    control->check_service = options->check_service;
     control->data = options->data;
     control->services = mem_new_zero(options->service_count + 1, sizeof(*control->services));
     control->service_count = options->service_count;

@@ -20,6 +20,14 @@ struct control_service {
     const char *secret;
 };
 
+/* What came of trying a service: as proxy_probe says it. */
+struct control_service_check {
+    const char *outcome;
+    uint32_t status; /* 0: no answer */
+    const char *reason;
+};
+typedef void (*control_service_check_cb)(void *check, const struct control_service_check *result);
+
 struct control_options {
     int listen_fd; /* a listening socket (taken); the roof bound it early so that a second daemon
                       can't start */
@@ -33,6 +41,9 @@ struct control_options {
     size_t service_count;
     /* The web address of a run, written into OUT ("" when there is no web view). */
     void (*web_url)(void *data, const char *run_id, struct buf *out);
+    /* Tries a service's credential. DONE runs once, perhaps before this returns. */
+    int (*check_service)(void *data, const char *service, control_service_check_cb done,
+                         void *check, struct error *err);
     /* system.shutdown was asked for. Runs from the loop after the reply was queued. */
     void (*on_shutdown)(void *data);
     void *data;

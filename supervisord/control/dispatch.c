@@ -18,6 +18,7 @@ static void (*const handlers[METHOD_COUNT])(struct request *request) = {
     [METHOD_SECRET_LIST] = on_secret_list,
     [METHOD_SECRET_DELETE] = on_secret_delete,
     [METHOD_SERVICE_LIST] = on_service_list,
+    [METHOD_SERVICE_CHECK] = on_service_check,
     [METHOD_AUDIT_LIST] = on_audit_list,
     [METHOD_SYSTEM_STATUS] = on_system_status,
     [METHOD_SYSTEM_CHECK] = on_system_check,

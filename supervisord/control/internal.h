@@ -38,8 +38,10 @@ struct control {
     struct known_service *services;
     size_t service_count;
     void (*web_url)(void *data, const char *run_id, struct buf *out);
+    int (*check_service)(void *data, const char *service, control_service_check_cb done,
+                         void *check, struct error *err);
     void (*on_shutdown)(void *data);
-    void *data;                /* for both */
+    void *data;                /* for all three */
     struct listener *listener; /* NULL once it closes */
     struct list conns;         /* conn::link */
     size_t conn_count;         /* whose memory is there */
@@ -135,6 +137,7 @@ void on_secret_set(struct request *request);
 void on_secret_list(struct request *request);
 void on_secret_delete(struct request *request);
 void on_service_list(struct request *request);
+void on_service_check(struct request *request);
 void on_audit_list(struct request *request);
 /* on_system.c */
 void on_hello(struct request *request);

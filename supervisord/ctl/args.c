@@ -32,6 +32,8 @@ static const struct option {
     [ARGS_PATH] = { "path", 'p', VALUE_TEXT, "PATH", "only files at or below it" },
     [ARGS_REPO] = { "repo", 'r', VALUE_TEXT, "URL|DIR",
                     "repository; default: the git checkout around the current folder" },
+    [ARGS_SERVICE] = { "service", 0, VALUE_TEXT, "NAME",
+                       "try this service's key with a harmless request" },
     [ARGS_SESSION] = { "session", 's', VALUE_TEXT, "SESSION", "this session" },
     [ARGS_STAT] = { "stat", 0, VALUE_NONE, NULL, "only the list of files" },
     [ARGS_STATUS] = { "status", 0, VALUE_TEXT, "STATUS", "only runs with this status" },

@@ -25,6 +25,7 @@ enum args_option {
     ARGS_NO_REPO,
     ARGS_PATH,
     ARGS_REPO,
+    ARGS_SERVICE,
     ARGS_SESSION,
     ARGS_STAT,
     ARGS_STATUS,

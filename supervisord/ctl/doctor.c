@@ -195,18 +195,123 @@ static bool check_supervisor(struct report *report, struct session *session)
     return true;
 }
 
+/* What came of trying a service, and what to do about it. {} is its secret's name. */
+static const struct outcome {
+    const char *name;
+    enum finding finding;
+    const char *words;
+} outcomes[] = {
+    { "works", FINDING_GOOD, "works: the service took the key" },
+    { "secret_missing", FINDING_BAD, "no key is stored; add it with: sandboxctl secret set {}" },
+    { "secret_unusable", FINDING_BAD,
+      "the stored key can't be sent: it holds characters that no header may; store it again with: "
+      "sandboxctl secret set {}" },
+    { "key_refused", FINDING_BAD,
+      "the service refuses the key; store a good one with: sandboxctl secret set {}" },
+    { "unreachable", FINDING_BAD,
+      "the service can't be reached from here; look at its target and at this machine's network" },
+    { "tls", FINDING_BAD,
+      "the service's certificate is not trusted; with an authority of your own, set "
+      "egress.caFile" },
+    { "no_probe", FINDING_NOTE,
+      "nothing harmless is known that it could be asked; set services.NAME.probe to a path that "
+      "needs the key" },
+    { "failed", FINDING_BAD,
+      "its answer tells nothing of the key; look at its target, and at services.NAME.probe" },
+};
+
+static void add_outcome(struct report *report, const struct json_value *body)
+{
+    const char *name = json_string(json_get(body, "name"));
+    const char *target = json_string(json_get(body, "target"));
+    const char *secret = json_string(json_get(body, "secret"));
+    const char *reason = json_string(json_get(body, "reason"));
+    const char *outcome = json_string(json_get(body, "outcome"));
+    uint64_t status = json_u64(json_get(body, "status"), 0);
+    AUTO_BUF struct buf detail = BUF_INIT(4096);
+
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        const char *words = outcomes[i].words;
+        const char *mark = strstr(words, "{}");
+
+        if (!str_equal(outcomes[i].name, outcome))
+            continue;
+        buf_printf(&detail, "%s (%s): %.*s%s", name, target,
+                   (int)(mark != NULL ? mark - words : (ptrdiff_t)strlen(words)), words,
+                   mark != NULL ? secret : "");
+        if (status > 0 || (reason != NULL && reason[0] != '\0'))
+            buf_printf(&detail, " (status %llu, %s)", (unsigned long long)status,
+                       reason != NULL ? reason : "");
+        add(report, outcomes[i].finding, "service", buf_text(&detail));
+        return;
+    }
+    add(report, FINDING_BAD, "service", "the supervisor's answer is not known here");
+}
+
+static int check_service(struct report *report, struct session *session, const char *name,
+                         struct error *err)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct client_message message;
+    struct json_writer writer;
+
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "name", name);
+    json_write_object_end(&writer);
+    if (session_call(session, "service.check", &body, &message, err) < 0)
+        return -1;
+    add_outcome(report, message.envelope.body);
+    client_message_finish(&message);
+    return 0;
+}
+
+static void begin_report(struct report *report)
+{
+    buf_init(&report->text, 1u << 20);
+    buf_init(&report->json, 1u << 20);
+    json_write_init(&report->writer, &report->json);
+    json_write_object(&report->writer);
+    json_write_name(&report->writer, "checks");
+    json_write_array(&report->writer);
+}
+
+static void print_report(struct report *report, const struct session *session)
+{
+    json_write_array_end(&report->writer);
+    json_member_bool(&report->writer, "ok", !report->bad);
+    json_write_object_end(&report->writer);
+    buf_append_char(&report->json, '\n');
+    session_print(session->json ? &report->json : &report->text);
+    buf_finish(&report->text);
+    buf_finish(&report->json);
+}
+
+/* doctor --service NAME */
+static int doctor_service(struct session *session, const char *name, struct error *err)
+{
+    struct report report = { .bad = false };
+
+    if (session_connect(session, SESSION_START, err) < 0)
+        return -1;
+    begin_report(&report);
+    if (check_service(&report, session, name, err) < 0) {
+        buf_finish(&report.text);
+        buf_finish(&report.json);
+        return -1;
+    }
+    print_report(&report, session);
+    return report.bad ? EXIT_FAILED : EXIT_DONE;
+}
+
 int cmd_doctor(struct session *session, struct error *err)
 {
     struct report report = { .bad = false };
     bool serves;
 
-    (void)err;
-    buf_init(&report.text, 1u << 20);
-    buf_init(&report.json, 1u << 20);
-    json_write_init(&report.writer, &report.json);
-    json_write_object(&report.writer);
-    json_write_name(&report.writer, "checks");
-    json_write_array(&report.writer);
+    if (session->args.has[ARGS_SERVICE])
+        return doctor_service(session, session->args.text[ARGS_SERVICE], err);
+    begin_report(&report);
     add(&report, FINDING_GOOD, "state", session->paths.state);
     check_program(&report, "git", "git", "not found; install the package git");
     check_agent(&report, session);
@@ -216,13 +321,7 @@ int cmd_doctor(struct session *session, struct error *err)
         check_sandbox(&report, session);
         check_services(&report, session);
     }
-    json_write_array_end(&report.writer);
-    json_member_bool(&report.writer, "ok", !report.bad);
-    json_write_object_end(&report.writer);
-    buf_append_char(&report.json, '\n');
-    session_print(session->json ? &report.json : &report.text);
-    buf_finish(&report.text);
-    buf_finish(&report.json);
+    print_report(&report, session);
     if (!serves)
         return EXIT_NO_SUPERVISOR;
     return report.bad ? EXIT_FAILED : EXIT_DONE;

@@ -1,7 +1,10 @@
 /* policy.c: checks from the outside in: entry, then policy_service.c or policy_host.c. */
 #include "proxy/policy_internal.h"
 
+#include <string.h>
+
 #include "common/mem.h"
+#include "proxy/forge_rules.h"
 #include "proxy/url_path.h"
 
 bool policy_refuse(struct policy_decision *out, int status, const char *reason, const char *message)
@@ -13,6 +16,11 @@ bool policy_refuse(struct policy_decision *out, int status, const char *reason, 
     return false;
 }
 
+bool policy_keeps_slashes(const struct service *service)
+{
+    return service != NULL && service->forge != NULL && service->forge->escaped_slash;
+}
+
 /* The path below the service, in the one form that is judged and sent. */
 bool policy_set_path(const struct entry *entry, struct policy_decision *out)
 {
@@ -20,6 +28,9 @@ bool policy_set_path(const struct entry *entry, struct policy_decision *out)
 
     free(out->path);
     out->path = url_path_canonical(entry->path, entry->path_len, &reason);
+    if (out->path == NULL && strcmp(reason, "encoded_slash") == 0 &&
+        policy_keeps_slashes(out->service))
+        out->path = url_path_slashes(entry->path, entry->path_len, &reason);
     if (out->path != NULL)
         return true;
     out->path = mem_strdup("");

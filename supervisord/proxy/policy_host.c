@@ -112,8 +112,21 @@ static void judge_egress(const struct http_request *request, const struct entry 
     }
 }
 
+/* OUT->path begins with SERVICE's prefix. */
+static void judge_at(const struct service *service, const struct http_request *request,
+                     const struct entry *entry, const struct policy_grant *grant,
+                     struct policy_decision *out)
+{
+    char *below = mem_strdup(out->path + strlen(service->prefix));
+
+    out->service = service;
+    free(out->path);
+    out->path = below;
+    policy_judge_service(request, entry, grant, out);
+}
+
 /* Registries have names such as /@scope%2fname. A path that was refused for that is allowed after
- * all when a rule for the whole host allows the request. */
+ * all when a rule for the whole host allows the request, or where a service has such names. */
 static void judge_escaped_slash(const struct http_request *request, const struct entry *entry,
                                 const struct policy_grant *grant, struct policy_decision *out)
 {
@@ -121,12 +134,20 @@ static void judge_escaped_slash(const struct http_request *request, const struct
     const struct egress_rule *rule = rule_for(request, entry, grant, NULL);
     AUTO_FREE
     char *path = url_path_slashes(entry->path, entry->path_len, &reason);
+    const struct service *service;
 
-    if (path == NULL || rule == NULL || strcmp(out->reason, "encoded_slash") != 0)
+    if (path == NULL || strcmp(out->reason, "encoded_slash") != 0)
         return;
-    free(out->path);
-    out->path = STEAL(path);
-    judge_egress(request, entry, grant, rule, out);
+    service = service_at(grant, &entry->host, entry->clear ? "http" : "https", path);
+    if (policy_keeps_slashes(service) && brings_token(request, service)) {
+        free(out->path);
+        out->path = STEAL(path);
+        judge_at(service, request, entry, grant, out);
+    } else if (rule != NULL) {
+        free(out->path);
+        out->path = STEAL(path);
+        judge_egress(request, entry, grant, rule, out);
+    }
 }
 
 /* A request that names its host: for the service there, else by the rules for hosts. What a service
@@ -147,14 +168,8 @@ void policy_judge_host(const struct http_request *request, const struct entry *e
     }
     service = service_at(grant, &entry->host, entry->clear ? "http" : "https", out->path);
     rule = rule_for(request, entry, grant, out->path);
-    if (service == NULL || (!brings_token(request, service) && rule != NULL)) {
+    if (service == NULL || (!brings_token(request, service) && rule != NULL))
         judge_egress(request, entry, grant, rule, out);
-        return;
-    }
-    out->service = service;
-    AUTO_FREE
-    char *below = mem_strdup(out->path + strlen(service->prefix));
-    free(out->path);
-    out->path = STEAL(below);
-    policy_judge_service(request, entry, grant, out);
+    else
+        judge_at(service, request, entry, grant, out);
 }

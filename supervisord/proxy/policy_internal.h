@@ -10,6 +10,8 @@
 /* Always false. */
 bool policy_refuse(struct policy_decision *out, int status, const char *reason,
                    const char *message);
+/* An escaped slash in a path is one of a name's, and stays one. */
+bool policy_keeps_slashes(const struct service *service);
 /* The path below the service, in the one form that is judged and sent. */
 bool policy_set_path(const struct entry *entry, struct policy_decision *out);
 

@@ -19,15 +19,16 @@ static bool rule_matches(const struct allow_rule *rule, const char *method, cons
 static bool check_forge(const struct http_request *request, const struct policy_grant *grant,
                         struct policy_decision *out)
 {
+    const struct forge_api *forge = out->service->forge;
     const char *reason = NULL;
     const char *message = NULL;
     enum forge_verdict verdict =
-        forge_judge_github(request->method, out->path, "", &reason, &message);
+        forge_judge(forge, request->method, out->path, "", &reason, &message);
 
     for (size_t i = 0; i < grant->repository_count && verdict == FORGE_ANONYMOUS; i++)
-        if (str_equal(grant->repositories[i].service->name, "github"))
-            verdict = forge_judge_github(request->method, out->path, grant->repositories[i].path,
-                                         &reason, &message);
+        if (str_equal(grant->repositories[i].service->name, forge->git_service))
+            verdict = forge_judge(forge, request->method, out->path, grant->repositories[i].path,
+                                  &reason, &message);
     if (verdict == FORGE_REFUSED)
         return policy_refuse(out, 403, reason, message);
     out->anonymous = verdict == FORGE_ANONYMOUS;
@@ -46,8 +47,8 @@ static bool check_rules(const struct http_request *request, const struct policy_
             "of its own");
     if (service->git && out->git != GIT_ENDPOINT_NONE)
         return true;
-    out->graphql = service->forge && strncasecmp(out->path, "/graphql", 8) == 0;
-    if (service->forge && service->rule_count == 0)
+    out->graphql = service->forge != NULL && strncasecmp(out->path, "/graphql", 8) == 0;
+    if (service->forge != NULL && service->rule_count == 0)
         return check_forge(request, grant, out);
     if (!service->git && service->rule_count == 0)
         return true;
@@ -162,7 +163,8 @@ void policy_allow(const struct http_request *request, const struct entry *entry,
  * rule of the configuration's own lets the handshake through. */
 static bool may_upgrade(const struct service *service)
 {
-    return !service->pushes && !service->forge && (!service->model || service->rule_count > 0);
+    return !service->pushes && service->forge == NULL &&
+           (!service->model || service->rule_count > 0);
 }
 
 /* The very request that the service's row names, whatever the rules say of others. */

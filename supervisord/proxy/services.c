@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "http/http.h"
+#include "proxy/forge_rules.h"
 #include "proxy/git_rules.h"
 #include "proxy/url_path.h"
 
@@ -217,7 +218,7 @@ static int parse_service(struct service *service, const struct proxy_service *fr
     service->git = service->rule_count == 0 &&
                    (strcmp(service->name, "github") == 0 || strcmp(service->name, "gitlab") == 0 ||
                     strcmp(service->name, "gitea") == 0);
-    service->forge = strcmp(service->name, "github-api") == 0;
+    service->forge = forge_api_of(service->name);
     service->model = from->model;
     service->probe = mem_strdup(from->probe != NULL ? from->probe : "");
     service->pushes = service->git || service->inject == INJECT_BASIC;

@@ -43,9 +43,10 @@ struct service {
     bool git;    /* only git's own endpoints, when no rules are given */
     bool
         pushes; /* git is served here: its pushes and repositories are judged, whatever the rules */
-    char *probe; /* path of a harmless GET, "" none */
-    bool model;  /* a provider of models */
-    bool forge;  /* a forge's API: forge_rules.h, when no rules are given */
+    char *probe;                   /* path of a harmless GET, "" none */
+    bool model;                    /* a provider of models */
+    const struct forge_api *forge; /* it is a forge's API: forge_rules.h, when no rules are given;
+                                      NULL */
     char **push_refs;
     size_t push_ref_count;
     bool push_overwrite;

@@ -136,6 +136,35 @@ test('a refusal says why, and that trying again is no use', { timeout: 300000 },
     assert.equal(standIns.requests.length, 0);
 }));
 
+test('doctor tries a service and says what is wrong with it', { timeout: 300000 }, () => {
+    const good = `key-${crypto.randomBytes(16).toString('hex')}`;
+    const answer = (request, response) => response.writeHead(request.headers['x-key'] === good ? 200 : 401).end('{}');
+    return withStandIns({ host: name, answers: { model: answer }, changes: ports => {
+        const service = (target, more) => ({ target, inject: { header: 'x-key', value: '{LAB_KEY}' }, probe: '/list', ...more });
+        return { services: { 'lab-good': service(`https://${name}:${ports.model}`), 'lab-down': service('https://127.0.0.1:1'),
+            'lab-named': service(`https://localhost:${ports.model}`), 'lab-mute': service(`https://${name}:${ports.model}`, { probe: '' }) } };
+    } }, async (lab, standIns) => {
+        const doctor = async which => {
+            const { code, stdout, stderr } = await lab.ctl(['doctor', '--service', which]);
+            return `${code} ${stdout}${stderr}`;
+        };
+        assert.match(await doctor('lab-good'), /^1 MISSING .*no key is stored; add it with: sandboxctl secret set LAB_KEY/);
+        assert.equal(standIns.requests.length, 0);
+        await lab.setSecret('not-the-key', 'LAB_KEY');
+        assert.match(await doctor('lab-good'), /^1 MISSING .*refuses the key.*status 401/);
+        await lab.setSecret(good, 'LAB_KEY');
+        assert.match(await doctor('lab-good'), /^0 ok .*works/);
+        assert.match(await doctor('lab-down'), /^1 MISSING .*can't be reached.*upstream_connect/);
+        assert.match(await doctor('lab-named'), /^1 MISSING .*certificate is not trusted/);
+        assert.match(await doctor('lab-mute'), /^0 note .*probe/);
+        assert.match(await doctor('nobody'), /^4 .*no service nobody/);
+        assert.deepEqual(standIns.requests.map(one => one.url), ['/list', '/list']);
+        const { records } = await lab.ctlJson(['audit']);
+        assert.equal(records.filter(record => record.service === 'lab-good').length, 2);
+        assert.ok(!JSON.stringify(records).includes(good));
+    });
+});
+
 // A registry with one package, as npm asks for it.
 function npmRegistry(folder) {
     const files = path.join(folder, 'package');

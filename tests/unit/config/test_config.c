@@ -109,7 +109,7 @@ static void check_defaults(const struct config *config)
     CHECK_EQ(config->idle_exit_minutes, 0);
     CHECK(config->detect_registries);
     CHECK_EQ(config->egress_allow_count, 0u);
-    CHECK_EQ(config->service_count, 7u);
+    CHECK_EQ(config->service_count, 9u);
 }
 
 TEST(missing_and_empty_files_give_the_defaults)
@@ -453,10 +453,14 @@ TEST(a_target_is_all_that_some_services_need)
         "true },\n"
         "\"azure-openai\": { \"target\": \"https://it.openai.example\" } } }");
 
-    CHECK_EQ(config->service_count, 9u);
+    CHECK_EQ(config->service_count, 11u);
     CHECK_STR(service(config, "gitea")->secret, "GITEA_TOKEN");
     CHECK(service(config, "gitea")->private);
     CHECK_STR(service(config, "azure-openai")->inject_header, "api-key");
+    CHECK_STR(service(config, "azure-openai")->probe, "/openai/models?api-version=2024-10-21");
+    CHECK_STR(service(config, "github-uploads")->target, "https://uploads.github.com");
+    CHECK_STR(service(config, "gitlab-api")->inject_header, "private-token");
+    CHECK_STR(service(config, "anthropic")->probe, "/v1/models");
     CHECK_STR(service(config, "azure-openai")->provider_npm, "@ai-sdk/azure");
 }
 
@@ -475,7 +479,7 @@ TEST(an_entry_replaces_fields_of_a_built_in_service_or_makes_a_new_one)
         "\"models\": [ \"m-large\" ] } } } }");
     const struct config_service *corp = service(config, "corp-llm");
 
-    CHECK_EQ(config->service_count, 8u);
+    CHECK_EQ(config->service_count, 10u);
     CHECK_STR(service(config, "anthropic")->target, "http://127.0.0.1:4010/base");
     CHECK_STR(service(config, "anthropic")->secret, "ANTHROPIC_API_KEY");
     CHECK(!service(config, "anthropic")->builtin);

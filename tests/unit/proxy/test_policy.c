@@ -36,6 +36,18 @@ static const struct proxy_service list[] = {
       .target = "https://api.github.com",
       .inject_header = "authorization",
       .inject_value = "Bearer {KEY}" },
+    { .name = "github-uploads",
+      .target = "https://uploads.github.com",
+      .inject_header = "authorization",
+      .inject_value = "Bearer {KEY}" },
+    { .name = "gitlab-api",
+      .target = "https://gitlab.com/api/v4",
+      .inject_header = "private-token",
+      .inject_value = "{KEY}" },
+    { .name = "gitea-api",
+      .target = "https://git.example/api/v1",
+      .inject_header = "authorization",
+      .inject_value = "token {KEY}" },
     { .name = "forge",
       .target = "https://forge.example/scm",
       .inject_header = "authorization",
@@ -57,9 +69,10 @@ struct rig {
     struct services services;
     bool granted[ARRAY_LEN(list)];
     struct policy_grant grant;
-    struct policy_repository own[2];
+    struct policy_repository own[3];
     char own_path[16];
     char other_path[16];
+    char project_path[24];
     char no_branch[1];
     char token[TOKEN_LEN + 1];
 };
@@ -90,7 +103,10 @@ static struct rig *start(void)
     str_copy(rig->other_path, sizeof(rig->other_path), "/o/second");
     str_copy(rig->own_path, sizeof(rig->own_path), "/o/r.git");
     rig->grant.repositories = rig->own;
-    rig->grant.repository_count = 2;
+    rig->own[2] = (struct policy_repository){ services_find(&rig->services, "gitlab", 6),
+                                              rig->project_path, rig->no_branch };
+    str_copy(rig->project_path, sizeof(rig->project_path), "/group/sub/x.git");
+    rig->grant.repository_count = 3;
     token_make(rig->token, &rig->grant.token);
     test_defer(stop, rig);
     return rig;
@@ -353,6 +369,35 @@ static const struct rule_case cases[] = {
       "/repos/O/R/pulls?state=open" },
     { "GET", "/proxy/github-api/repos/o/other/issues", BEARER, "ok", "/repos/o/other/issues" },
     { "GET", "/proxy/github-api/rate_limit", BEARER, "ok", "/rate_limit" },
+    { "POST", "/proxy/github-uploads/repos/o/r/releases/1/assets?name=a", BEARER,
+      "api_write_not_allowed", NULL },
+    { "GET", "/proxy/github-uploads/repos/o/r", BEARER, "request_not_allowed", NULL },
+    { "GET",
+      "/proxy/gitlab-api/projects/a%2fb/issues",
+      { "Private-Token", "%T", NULL },
+      "ok",
+      "/api/v4/projects/a%2Fb/issues" },
+    { "GET",
+      "/proxy/gitlab-api/projects/a%2f..%2fb",
+      { "Private-Token", "%T", NULL },
+      "dot_segment",
+      NULL },
+    { "GET",
+      "/proxy/gitlab-api/user",
+      { "Private-Token", "%T", NULL },
+      "request_not_allowed",
+      NULL },
+    { "PUT",
+      "/proxy/gitlab-api/projects/a%2Fb",
+      { "Private-Token", "%T", NULL },
+      "api_write_not_allowed",
+      NULL },
+    { "POST",
+      "/proxy/gitea-api/repos/o/r/pulls",
+      { "Authorization", "token %T", NULL },
+      "api_write_not_allowed",
+      NULL },
+    { "GET", "/proxy/github-api/repos/o%2fr", BEARER, "encoded_slash", NULL },
     { "GET", "/proxy/github-api/repos", BEARER, "request_not_allowed", NULL },
     { "GET", "/proxy/github-api/repos/o", BEARER, "request_not_allowed", NULL },
     { "GET", "/proxy/github-api/user/repos", BEARER, "request_not_allowed", NULL },
@@ -449,16 +494,28 @@ TEST(the_credential_goes_only_with_repositories_of_the_run)
         { "/proxy/github-api/repos/o/r2/pulls", true },
         { "/proxy/github-api/repos/o/second", false },
         { "/proxy/github-api/meta", true },
+        { "/proxy/gitlab-api/projects/group%2Fsub%2fx/merge_requests", false },
+        { "/proxy/gitlab-api/projects/group%2Fsub%2Fy", true },
+        { "/proxy/gitlab-api/projects/42", true },
+        { "/proxy/gitea-api/repos/o/r/pulls", true },
+        { "/proxy/gitea-api/version", true },
     };
     struct rig *rig = start();
     static const char *const basic[] = BASIC;
     static const char *const bearer[] = BEARER;
+    static const char *const token[] = { "Authorization", "token %T", NULL };
+    static const char *const private[] = { "Private-Token", "%T", NULL };
 
     for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
         struct policy_decision decision;
 
         bool api = strstr(targets[i].target, "-api/") != NULL;
-        decide(rig, api ? "GET" : "POST", targets[i].target, api ? bearer : basic, &decision);
+        decide(rig, api ? "GET" : "POST", targets[i].target,
+               strstr(targets[i].target, "gitlab-api") != NULL  ? private
+               : strstr(targets[i].target, "gitea-api") != NULL ? token
+               : api                                            ? bearer
+                                                                : basic,
+               &decision);
         CHECK_STR(decision.reason, "ok");
         CHECK_EQ(decision.anonymous, targets[i].anonymous);
         policy_decision_finish(&decision);
