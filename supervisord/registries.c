@@ -1,4 +1,5 @@
-/* registries.c: one child process a question, all at once, with an end to their time and output;
+/* registries.c: what was found is kept in a file, and asked for again when that is a day old: one
+ * child process a question, all at once, with an end to their time and output;
  * then a few files. A tool that isn't there has no registry. */
 #include "registries.h"
 
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -20,6 +22,9 @@
 #define TIME_MS 20000u
 #define OUTPUT_MAX (256u << 10)
 #define FOLDERS_MAX 16u
+#define VARIABLES_MAX 16u
+#define AGE_MS (24ull * 3600 * 1000)
+#define CACHE_HEAD "registries 1 "
 
 extern char **environ;
 
@@ -36,6 +41,8 @@ static const struct question {
 struct asked {
     struct registries *registries;
     enum registry_form form;
+    const char *tool;
+    bool over;
     struct child *child;
     struct stream *stream;
     struct buf out;
@@ -43,8 +50,17 @@ struct asked {
 
 struct registries {
     struct asked asked[ARRAY_LEN(questions)];
+    uv_loop_t *loop;
     uv_timer_t timer;
-    unsigned open; /* children, streams, the timer */
+    uv_work_t work; /* writes what was found */
+    char *home;
+    char *file;
+    struct buf found; /* the file's text, while the tools are asked */
+    char *variables[VARIABLES_MAX];
+    size_t variable_count;
+    unsigned open;    /* children, streams, the timer, the work */
+    unsigned waiting; /* answers that are still to come */
+    bool needed;
     bool closing;
     void (*on_rule)(void *data, const char *rule);
     void *data;
@@ -58,6 +74,11 @@ static void part_closed(void *data)
         return;
     for (size_t i = 0; i < ARRAY_LEN(registries->asked); i++)
         buf_finish(&registries->asked[i].out);
+    for (size_t i = 0; i < registries->variable_count; i++)
+        free(registries->variables[i]);
+    buf_finish(&registries->found);
+    free(registries->file);
+    free(registries->home);
     free(registries);
 }
 
@@ -70,8 +91,99 @@ static void tell(void *data, const char *rule)
 {
     struct registries *registries = data;
 
-    if (!registries->closing)
-        registries->on_rule(registries->data, rule);
+    if (registries->closing)
+        return;
+    buf_printf(&registries->found, "%s\n", rule);
+    registries->on_rule(registries->data, rule);
+}
+
+/* What was told once stays: sandboxes may have it already. */
+static void add_variable(struct registries *registries, const char *variable)
+{
+    size_t len = strcspn(variable, "=") + 1;
+
+    for (size_t i = 0; i < registries->variable_count; i++)
+        if (strncmp(registries->variables[i], variable, len) == 0)
+            return;
+    if (registries->variable_count < VARIABLES_MAX)
+        registries->variables[registries->variable_count++] = mem_strdup(variable);
+}
+
+static void tell_variable(void *data, const char *variable)
+{
+    struct registries *registries = data;
+
+    if (registries->closing)
+        return;
+    buf_printf(&registries->found, "variable %s\n", variable);
+    add_variable(registries, variable);
+}
+
+const char *registries_variable(void *data, size_t index)
+{
+    const struct registries *registries = data;
+
+    return index < registries->variable_count ? registries->variables[index] : NULL;
+}
+
+/* What was found ------------------------------------------------------------------------------
+ */
+
+static void write_found(uv_work_t *work)
+{
+    struct registries *registries = CONTAINER_OF(work, struct registries, work);
+    struct error err = ERROR_INIT;
+
+    if (fd_replace_file(registries->file, registries->found.data, registries->found.len, 0600,
+                        &err) < 0)
+        log_warn("registries", "%s", err.text);
+}
+
+static void on_written(uv_work_t *work, int status)
+{
+    (void)status;
+    part_closed(CONTAINER_OF(work, struct registries, work));
+}
+
+static void answered(struct asked *asked)
+{
+    struct registries *registries = asked->registries;
+
+    if (asked->over)
+        return;
+    asked->over = true;
+    if (--registries->waiting > 0 || registries->closing || registries->found.failed)
+        return;
+    uv_timer_stop(&registries->timer);
+    registries->open++;
+    if (uv_queue_work(registries->loop, &registries->work, write_found, on_written) != 0)
+        registries->open--;
+}
+
+/* True when there is no need to ask again. */
+static bool read_found(struct registries *registries)
+{
+    struct error err = ERROR_INIT;
+    AUTO_FREE
+    char *text = NULL;
+    size_t len;
+    uint64_t then;
+    uint64_t now = clock_wall_ms(clock_system());
+
+    if (fd_read_file(registries->file, OUTPUT_MAX, &text, &len, &err) < 0)
+        return false;
+    char *rest = text;
+    char *line = strsep(&rest, "\n");
+    if (!str_starts(line, CACHE_HEAD) ||
+        !str_parse_u64(line + strlen(CACHE_HEAD), UINT64_MAX, &then))
+        return false;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (str_starts(line, "variable "))
+            add_variable(registries, line + strlen("variable "));
+        else if (line[0] != '\0')
+            registries->on_rule(registries->data, line);
+    }
+    return then <= now && now - then < AGE_MS;
 }
 
 /* Processes ------------------------------------------------------------------------------------
@@ -88,6 +200,7 @@ static void let_go(struct asked *asked)
     }
     if (stream != NULL)
         stream_close(stream, part_closed, asked->registries);
+    answered(asked);
 }
 
 static void on_data(void *data, const char *bytes, size_t len)
@@ -103,8 +216,11 @@ static void on_end(void *data, const struct error *err)
 {
     struct asked *asked = data;
 
-    if (err == NULL)
+    if (err == NULL) {
         registry_read(asked->form, buf_text(&asked->out), asked->out.len, tell, asked->registries);
+        registry_variables(asked->tool, buf_text(&asked->out), asked->out.len, tell_variable,
+                           asked->registries);
+    }
     let_go(asked);
 }
 
@@ -161,13 +277,17 @@ static void ask(struct asked *asked, uv_loop_t *loop, const struct question *que
     int fds[2];
 
     asked->form = question->form;
+    asked->tool = question->argv[0];
     buf_init(&asked->out, OUTPUT_MAX);
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+        answered(asked);
         return;
+    }
     if (start_child(asked, loop, question, fds[1], &err) < 0) {
         if (err.code != ERR_NOT_FOUND)
             log_warn("registries", "%s: %s", question->argv[0], err.text);
         close(fds[0]);
+        answered(asked);
     } else if (stream_start(&asked->stream, loop, fds[0], &callbacks, &err) < 0) {
         asked->stream = NULL;
         let_go(asked);
@@ -255,24 +375,45 @@ static void read_cargo(struct registries *registries, const char *home)
         closedir(dir);
 }
 
-struct registries *registries_start(uv_loop_t *loop, const char *home,
-                                    void (*on_rule)(void *data, const char *rule), void *data)
+static void ask_all(struct registries *registries)
+{
+    buf_printf(&registries->found, CACHE_HEAD "%llu\n",
+               (unsigned long long)clock_wall_ms(clock_system()));
+    uv_timer_start(&registries->timer, on_timeout, TIME_MS, 0);
+    /* Files first: the last answer ends the list. */
+    read_apt(registries);
+    read_cargo(registries, registries->home);
+    registries->waiting = ARRAY_LEN(questions);
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+        registries->asked[i].registries = registries;
+        ask(&registries->asked[i], registries->loop, &questions[i]);
+    }
+}
+
+struct registries *registries_new(uv_loop_t *loop, const char *home, const char *state_dir,
+                                  void (*on_rule)(void *data, const char *rule), void *data)
 {
     struct registries *registries = NEW(struct registries);
 
+    registries->loop = loop;
+    registries->home = mem_strdup(home);
+    registries->file = mem_printf("%s/registries", state_dir);
     registries->on_rule = on_rule;
     registries->data = data;
+    buf_init(&registries->found, OUTPUT_MAX);
     uv_timer_init(loop, &registries->timer);
-    uv_timer_start(&registries->timer, on_timeout, TIME_MS, 0);
     uv_unref((uv_handle_t *)&registries->timer);
     registries->open = 1;
-    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
-        registries->asked[i].registries = registries;
-        ask(&registries->asked[i], loop, &questions[i]);
-    }
-    read_apt(registries);
-    read_cargo(registries, home);
     return registries;
+}
+
+void registries_need(struct registries *registries)
+{
+    if (registries->needed || registries->closing)
+        return;
+    registries->needed = true;
+    if (!read_found(registries))
+        ask_all(registries);
 }
 
 void registries_close(struct registries *registries)
@@ -281,6 +422,7 @@ void registries_close(struct registries *registries)
         return;
     registries->closing = true;
     for (size_t i = 0; i < ARRAY_LEN(registries->asked); i++)
-        let_go(&registries->asked[i]);
+        if (registries->asked[i].registries != NULL)
+            let_go(&registries->asked[i]);
     uv_close((uv_handle_t *)&registries->timer, on_timer_closed);
 }

@@ -145,6 +145,19 @@ static void on_pushed(void *data, const char *run_id, const char *pushed)
         runs_proxy_pushed(supervisor->runs, run_id, pushed);
 }
 
+static void on_registry(void *data, const char *rule)
+{
+    struct supervisor *supervisor = data;
+    struct error err = ERROR_INIT;
+
+    if (supervisor->proxy == NULL)
+        return;
+    if (proxy_allow(supervisor->proxy, rule, &err) == 0)
+        log_debug("registries", "sandboxes may: %s", rule);
+    else
+        log_warn("registries", "%s", err.text);
+}
+
 /* Only for the first run: a supervisor that only answers questions needs no certificates. Without
  * them there is no way to hosts whose requests are judged; services are there all the same. */
 static void find_trust(void *data, struct run_trust *trust)
@@ -153,12 +166,18 @@ static void find_trust(void *data, struct run_trust *trust)
     const char *extra = supervisor->config->ca_file;
     struct error err = ERROR_INIT;
 
+    if (supervisor->registries != NULL)
+        registries_need(supervisor->registries);
     if (ca_open(&supervisor->ca, supervisor->vault, clock_system(), &err) == 0 &&
         trust_write(&supervisor->trust, supervisor->paths->state, ca_pem(supervisor->ca),
                     extra[0] != '\0' ? extra : NULL, &err) == 0 &&
         proxy_set_ca(supervisor->proxy, supervisor->ca, &err) == 0) {
         *trust = (struct run_trust){ supervisor->trust.folder, supervisor->trust.system_file,
-                                     supervisor->trust.java_file };
+                                     supervisor->trust.java_file, NULL, NULL };
+        if (supervisor->registries != NULL) {
+            trust->variable = registries_variable;
+            trust->variable_data = supervisor->registries;
+        }
         return;
     }
     log_error("proxy", "sandboxes get no certificates: %s", err.text);
@@ -549,6 +568,7 @@ static void runs_down(void *data)
     struct supervisor *supervisor = data;
 
     supervisor->runs = NULL;
+    registries_close(supervisor->registries); /* sandboxes were told of its variables */
     if (supervisor->proxy != NULL)
         proxy_close(supervisor->proxy, proxy_down, supervisor);
 }
@@ -598,7 +618,6 @@ static void stop(void *data)
     if (supervisor->stopping)
         return;
     supervisor->stopping = true;
-    registries_close(supervisor->registries);
     log_info("supervisor", "stopping");
     service_manager_tell("STOPPING=1");
     if (supervisor->signals_started)
@@ -675,26 +694,6 @@ static int open_storage(struct supervisor *supervisor, struct error *err)
     return 0;
 }
 
-static void on_registry(void *data, const char *rule)
-{
-    struct supervisor *supervisor = data;
-    struct error err = ERROR_INIT;
-
-    if (supervisor->proxy == NULL)
-        return;
-    if (proxy_allow(supervisor->proxy, rule, &err) == 0)
-        log_debug("registries", "sandboxes may: %s", rule);
-    else
-        log_warn("registries", "%s", err.text);
-}
-
-static void find_registries(struct supervisor *supervisor)
-{
-    if (supervisor->config->detect_registries)
-        supervisor->registries =
-            registries_start(&supervisor->loop, supervisor->paths->home, on_registry, supervisor);
-}
-
 static void find_limits(struct supervisor *supervisor)
 {
     AUTO_BUF struct buf text = BUF_INIT(1024);
@@ -715,6 +714,9 @@ static int start(struct supervisor *supervisor, struct error *err)
         return -1;
     supervisor->signals_started = true;
     find_limits(supervisor);
+    if (supervisor->config->detect_registries)
+        supervisor->registries = registries_new(&supervisor->loop, supervisor->paths->home,
+                                                supervisor->paths->state, on_registry, supervisor);
     if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
         start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0 ||
         telling_start(&supervisor->telling, &supervisor->loop, supervisor->vault, clock_system(),
@@ -722,7 +724,6 @@ static int start(struct supervisor *supervisor, struct error *err)
         return -1;
     telling_serve(supervisor->telling, supervisor->runs, web_url, supervisor);
     start_idle_exit(supervisor);
-    find_registries(supervisor);
     log_info("supervisor", "version %s, pid %d, socket %s%s%s", SANDBOX_VERSION, (int)getpid(),
              supervisor->paths->socket, supervisor->web != NULL ? ", web " : "",
              supervisor->web != NULL ? web_origin(supervisor->web) : "");

@@ -129,3 +129,83 @@ void registry_read(enum registry_form form, const char *text, size_t len,
         read_line(&reader, form, line);
     }
 }
+
+/* What says where: of a plain answer its lines in turn, of settings the one that ends in KEY. */
+static const struct place {
+    const char *tool;
+    const char *key; /* NULL: the next line */
+    const char *variable;
+} places[] = {
+    { "npm", NULL, "npm_config_registry" },
+    { "pip3", "index-url", "PIP_INDEX_URL" },
+    { "pip3", "extra-index-url", "PIP_EXTRA_INDEX_URL" },
+    { "go", NULL, "GOPROXY" },
+    { "go", NULL, "GOSUMDB" },
+};
+
+/* Printable, in one piece, and no key to anything. */
+static bool may_be_told(const char *value)
+{
+    for (const char *at = value; *at != '\0'; at++)
+        if (*at <= ' ' || *at >= 0x7f || *at == '@')
+            return false;
+    return value[0] != '\0' && strlen(value) < 2000;
+}
+
+/* "global.index-url='https://…'" of KEY: the value, cut out of LINE. */
+static char *setting_value(char *line, const char *key)
+{
+    char *equals = strchr(line, '=');
+    size_t len;
+
+    if (equals == NULL)
+        return NULL;
+    *equals++ = '\0';
+    if (!str_ends(line, key) || line[strlen(line) - strlen(key) - 1] != '.')
+        return NULL;
+    len = strlen(equals);
+    if (len >= 2 && equals[0] == '\'' && equals[len - 1] == '\'') {
+        equals[len - 1] = '\0';
+        equals++;
+    }
+    return equals;
+}
+
+static void tell_variable(const char *name, const char *value,
+                          void (*each)(void *data, const char *variable), void *data)
+{
+    bool address = value != NULL && (strstr(value, "://") != NULL || str_equal(name, "GOSUMDB"));
+
+    if (!address || !may_be_told(value))
+        return;
+    AUTO_FREE
+    char *variable = mem_printf("%s=%s", name, value);
+    each(data, variable);
+}
+
+void registry_variables(const char *tool, const char *text, size_t len,
+                        void (*each)(void *data, const char *variable), void *data)
+{
+    AUTO_FREE
+    char *lines = mem_strndup(text, len);
+    char *next = lines;
+
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        AUTO_FREE
+        char *copy = places[i].key != NULL ? mem_strndup(text, len) : NULL;
+        char *rest = copy;
+
+        if (!str_equal(places[i].tool, tool))
+            continue;
+        if (places[i].key == NULL)
+            tell_variable(places[i].variable, strsep(&next, "\r\n"), each, data);
+        while (rest != NULL) {
+            char *line = strsep(&rest, "\r\n");
+            char *value = strlen(line) > strlen(places[i].key) + 1
+                              ? setting_value(line, places[i].key)
+                              : NULL;
+
+            tell_variable(places[i].variable, value, each, data);
+        }
+    }
+}

@@ -20,4 +20,9 @@ enum registry_form {
 void registry_read(enum registry_form form, const char *text, size_t len,
                    void (*each)(void *data, const char *rule), void *data);
 
+/* Calls EACH with "NAME=value" for what lets the same tool, npm, pip3 or go, find the same registry
+ * in a sandbox, borrowed. An address with userinfo is a credential and stays here. */
+void registry_variables(const char *tool, const char *text, size_t len,
+                        void (*each)(void *data, const char *variable), void *data);
+
 #endif

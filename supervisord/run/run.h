@@ -44,6 +44,10 @@ struct run_trust {
     const char *folder;
     const char *system_file;
     const char *java_file;
+    /* Variables with which tools inside find this machine's registries: the INDEXth, NULL behind
+     * the last, good for the life of the runs. More may come with time. May be NULL. */
+    const char *(*variable)(void *data, size_t index);
+    void *variable_data;
 };
 
 /* States that people are told of, as bits. */

@@ -63,6 +63,21 @@ void trust_find(struct runs *runs)
     runs->trust_found = true;
 }
 
+static const char *registry_variable(const struct run *run, size_t index)
+{
+    const struct run_trust *trust = &run->runs->trust;
+    const char *variable;
+
+    for (size_t i = 0; trust->variable != NULL; i++) {
+        variable = trust->variable(trust->variable_data, i);
+        if (variable == NULL)
+            break;
+        if (!is_set(&run->runs->options, variable) && index-- == 0)
+            return variable;
+    }
+    return NULL;
+}
+
 const char *trust_variable(const struct run *run, size_t index)
 {
     const struct runs_options *options = &run->runs->options;
@@ -75,7 +90,7 @@ const char *trust_variable(const struct run *run, size_t index)
         if (index-- == 0)
             return variables[i];
     }
-    return NULL;
+    return registry_variable(run, index);
 }
 
 void trust_add(const struct run *run, struct sandbox_spec *spec)

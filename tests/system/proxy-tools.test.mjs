@@ -303,28 +303,52 @@ test('git clones from and pushes to https addresses with a token that it never s
     }).finally(() => fs.rmSync(folder, { recursive: true }));
 });
 
-test('registries are found by asking the tools of this machine, and are for reading', { timeout: 300000 }, async () => {
+test('registries are found by asking the tools of this machine, once, and are for reading', { timeout: 300000 }, async () => {
     const standIns = new StandIns();
     try {
         await withLab({ model: false, agent: false, supervisor: false }, async lab => {
             const tls = certificates(lab.path('certificates'));
             const [npm, pip, closed] = [await standIns.listen(tls), await standIns.listen(tls), await standIns.listen(tls)];
-            const tools = { npm: `echo https://user:word@${host}:${npm}/npm/`,
-                pip3: `[ "$1" = help ] || echo "global.index-url='https://${host}:${pip}/simple'"`, go: 'echo off; exit 1' };
+            const asked = lab.path('asked');
+            const tools = { npm: `echo https://${host}:${npm}/npm/`, pip3: `[ "$1" = help ] || echo "global.index-url='https://${host}:${pip}/simple'"`,
+                go: 'echo https://user:word@go.example; echo sum.example' };
             fs.mkdirSync(lab.path('tools'));
             for (const [tool, text] of Object.entries(tools))
-                fs.writeFileSync(lab.path('tools', tool), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+                fs.writeFileSync(lab.path('tools', tool), `#!/bin/sh\necho ${tool} >>${asked}\n${text}\n`, { mode: 0o755 });
+            const env = { PATH: `${lab.path('tools')}:${process.env.PATH}` };
+            const file = lab.path('state', 'registries');
             lab.writeConfig({ egress: { caFile: tls.file }, log: { level: 'debug' } });
-            await lab.startSupervisor({ env: { PATH: `${lab.path('tools')}:${process.env.PATH}` } });
+            await lab.startSupervisor({ env });
             await lab.setSecret();
-            for (const port of [npm, pip])
-                await waitFor('a registry is found', () => lab.log('supervisor').includes(`sandboxes may: GET,HEAD ${host}:${port}`));
+            await lab.ctlJson(['status']);
+            assert.ok(!fs.existsSync(asked), 'tools were asked before there was a sandbox');
+            await script(lab, ['true']);
+            await waitFor('what was found is kept', () => fs.existsSync(file));
+            assert.deepEqual(fs.readFileSync(asked, 'utf8').trim().split('\n').sort(), ['go', 'npm', 'pip3', 'pip3']);
             const { output, records } = await script(lab, [npm, pip, closed].flatMap(port => [
                 `curl -sS https://${host}:${port}/a || true`, `curl -sS -X PUT -d x https://${host}:${port}/a || true`]));
             assert.equal(output.match(/stand-in: GET/g)?.length, 2, output);
             assert.doesNotMatch(output, /stand-in: PUT/);
             assert.deepEqual(records.filter(record => record.verdict === 'deny').map(record => record.reason).sort(),
                 ['host_not_allowed', 'host_not_allowed', 'request_not_allowed', 'request_not_allowed']);
+
+            // The next supervisor knows it without asking, and tools inside are set to what those outside are.
+            await lab.killSupervisor();
+            await lab.startSupervisor({ env });
+            const told = await script(lab, ['env', `curl -sS https://${host}:${npm}/a`]);
+            assert.match(told.output, new RegExp(`^npm_config_registry=https://${host}:${npm}/npm/$`, 'm'));
+            assert.match(told.output, new RegExp(`^PIP_INDEX_URL=https://${host}:${pip}/simple$`, 'm'));
+            assert.match(told.output, /^GOSUMDB=sum.example$/m);
+            assert.match(told.output, /stand-in: GET/);
+            assert.doesNotMatch(told.output + fs.readFileSync(file, 'utf8'), /user:word/);
+            assert.equal(fs.readFileSync(asked, 'utf8').trim().split('\n').length, 4);
+
+            // A day later it is asked again.
+            await lab.killSupervisor();
+            fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace(/^(registries 1 )\d+/, `$1${Date.now() - 25 * 3600 * 1000}`));
+            await lab.startSupervisor({ env });
+            await script(lab, ['true']);
+            await waitFor('tools are asked again', () => fs.readFileSync(asked, 'utf8').trim().split('\n').length === 8);
         });
     } finally {
         await standIns.stop();

@@ -69,3 +69,36 @@ TEST(there_is_an_end_to_addresses)
     registry_read(REGISTRY_PLAIN, buf_text(&text), text.len, add, &rules);
     CHECK(strstr(buf_text(&rules), "h31.") != NULL && strstr(buf_text(&rules), "h32.") == NULL);
 }
+
+TEST(tools_inside_are_told_what_tools_outside_are_set_to)
+{
+    static const struct {
+        const char *tool;
+        const char *text;
+        const char *variables;
+    } cases[] = {
+        { "npm", "https://npm.example/r/\n", "npm_config_registry=https://npm.example/r/\n" },
+        { "npm", "https://user:key@npm.example/\n", "" },
+        { "npm", "undefined\nhttps://other.example/\n", "" },
+        { "npm", "", "" },
+        { "pip3",
+          "global.index-url='https://i.example/simple'\nglobal.extra-index-url='https://"
+          "x.example'\n"
+          "global.no-index-url='https://no.example'\n",
+          "PIP_INDEX_URL=https://i.example/simple\nPIP_EXTRA_INDEX_URL=https://x.example\n" },
+        { "pip3", "global.index-url='https://a:b@i.example/simple'\n", "" },
+        { "pip3", "=\nindex-url=\n.index-url='\n", "" },
+        { "go", "https://p.example,direct\nsum.example\n",
+          "GOPROXY=https://p.example,direct\nGOSUMDB=sum.example\n" },
+        { "go", "off\noff\n", "GOSUMDB=off\n" },
+        { "go", "https://p.example\n", "GOPROXY=https://p.example\n" },
+        { "cargo", "https://c.example\n", "" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        AUTO_BUF struct buf variables = BUF_INIT(4096);
+
+        registry_variables(cases[i].tool, cases[i].text, strlen(cases[i].text), add, &variables);
+        CHECK_STR(buf_text(&variables), cases[i].variables);
+    }
+}
