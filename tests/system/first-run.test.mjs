@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { must, rangeTask, run, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { must, rangeTask, run, sandboxedProcessesOf, spellings, waitFor, withLab } from './lab.mjs';
 
 test('a task given by a client is done by OpenCode in a sandbox', { timeout: 600000 }, () => withLab({}, async lab => {
     const repository = await lab.repository();
@@ -65,8 +65,7 @@ echo searched`;
 const pattern = word => `${word.slice(0, -1)}[${word.slice(-1)}]`;
 
 // A runtime reserves tens of gigabytes and touches few of them: only pages that are there are read.
-function memoryHolds(pid, secret) {
-    const wanted = Buffer.from(secret);
+function memoryHolds(pid, forms) {
     if (!fs.existsSync(`/proc/${pid}/mem`))
         return false; // it ended meanwhile
     const memory = fs.openSync(`/proc/${pid}/mem`, 'r');
@@ -78,7 +77,7 @@ function memoryHolds(pid, secret) {
     const runHolds = (at, count) => {
         try {
             const got = fs.readSync(memory, bytes, 0, count * pageSize, at);
-            return bytes.subarray(0, got).includes(wanted);
+            return forms.some(form => bytes.subarray(0, got).includes(form));
         } catch {
             return false; // gone meanwhile
         }
@@ -141,9 +140,12 @@ test('the sandbox never sees the key, nor any network', { timeout: 600000 }, () 
     // The memory of everything that runs in the sandbox, and the session's folders, seen from outside.
     const inside = sandboxedProcessesOf(lab.id);
     assert.ok(inside.some(one => /opencode/.test(one.command)), JSON.stringify(inside));
-    if (process.getuid() === 0)
+    if (process.getuid() === 0) {
+        // The token that the agent has in its place is found by the same search.
+        assert.ok(inside.some(one => memoryHolds(one.pid, spellings('sbx_').slice(0, 1))), 'the search finds nothing at all');
         for (const one of inside)
-            assert.equal(memoryHolds(one.pid, lab.secret), false, `the memory of ${one.command}`);
+            assert.equal(memoryHolds(one.pid, spellings(lab.secret)), false, `the memory of ${one.command}`);
+    }
     assert.deepEqual(lab.filesWithSecret(), []);
 
     // Not the host's root user, whatever it looks like inside.
@@ -180,4 +182,19 @@ test('the sandbox never sees the key, nor any network', { timeout: 600000 }, () 
     await waitFor('the sandbox is gone', () => sandboxedProcessesOf(lab.id).length === 0, 15000);
     canary.close();
     abstract.close();
+}));
+
+// A program that crashes inside, and the supervisor itself, with as much of a core as their limits allow.
+test('a crash leaves no core with the key in it', { timeout: 300000 }, () => withLab({ model: false, agent: false }, async lab => {
+    const { runId } = await lab.startScript('ulimit -c unlimited 2>/dev/null; cd "$HOME"; sh -c \'kill -ABRT $$\'; echo "code $?"; ulimit -c; ls core* 2>/dev/null; true');
+    const { result } = await lab.ended(runId);
+    assert.match(result.output, /code 134/);
+    const pid = await lab.supervisorPid();
+    const before = new Set(lab.files());
+    process.kill(pid, 'SIGABRT');
+    await waitFor('the supervisor is gone', () => !fs.existsSync(`/proc/${pid}`) || /^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8')));
+    const after = [...lab.files()].filter(file => !before.has(file));
+    assert.deepEqual(after.filter(file => /(^|\/)core/.test(file)), []);
+    assert.deepEqual(lab.filesWithSecret(), []);
+    await lab.startSupervisor();
 }));

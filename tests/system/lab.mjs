@@ -575,9 +575,13 @@ export class Lab {
         }
     }
 
-    // Files that hold the secret. Nothing but the test itself may ever know it.
+    // Files that hold the secret, however it is written. Nothing but the test itself may ever know it.
     filesWithSecret() {
-        return [...this.files()].filter(file => fs.readFileSync(file).includes(this.secret));
+        const forms = spellings(this.secret);
+        return [...this.files()].filter(file => {
+            const bytes = fs.readFileSync(file);
+            return forms.some(form => bytes.includes(form));
+        });
     }
 
     async stop() {
@@ -650,6 +654,17 @@ export function canConnect(address) {
         socket.once('connect', () => { socket.destroy(); resolve(true); });
         socket.once('error', () => resolve(false));
     });
+}
+
+// TEXT as it stands, in base64 at every alignment (what of it holds no bits of its neighbours), and in hex; each as bytes.
+export function spellings(text) {
+    const plain = Buffer.from(text);
+    const base64 = before => Buffer.concat([Buffer.alloc(before), plain]).toString('base64')
+        .slice(Math.ceil(before * 8 / 6), Math.floor((before + plain.length) * 8 / 6));
+    const aligned = [0, 1, 2].map(base64);
+    const hex = plain.toString('hex');
+    return [text, ...aligned, ...aligned.map(one => one.replaceAll('+', '-').replaceAll('/', '_')), hex, hex.toUpperCase()]
+        .map(one => Buffer.from(one));
 }
 
 // Runs BODY in a lab of its own. Options: bin ("test", "release"), config (changes), uid (another user's supervisor), model, agent, secret, supervisor: false to leave

@@ -103,6 +103,10 @@ const fetchers = [
     ['curl', url => `curl -sS --max-time 20 ${url}`],
     has('wget') && ['wget', url => `wget -q -O- --timeout=20 --tries=1 ${url}`],
     has('python3') && ['python', url => `python3 -c 'import urllib.request as u; print(u.urlopen("${url}", timeout=20).read().decode(), end="")'`],
+    fs.existsSync('/usr/lib/python3/dist-packages/requests') && ['requests', url => `/usr/bin/python3 -c 'import requests
+r = requests.get("${url}", timeout=20)
+r.raise_for_status()
+print(r.text, end="")'`],
     ['node', url => `/opt/node/node -e 'fetch("${url}").then(async r => { const t = await r.text(); if (!r.ok) throw new Error(t); process.stdout.write(t); })'`],
     has('javac') && ['java', java, name],
 ].filter(Boolean);
@@ -230,6 +234,41 @@ test('pip installs from an index', { timeout: 300000, skip: !has('pip3') && 'no 
             `PYTHONPATH="$HOME/lib" python3 -c 'import lab_sample; print(lab_sample.words)'`]);
         assert.match(output, /the wheel turns/);
     }).finally(() => fs.rmSync(folder, { recursive: true }));
+});
+
+// Go's programs never send loopback to a proxy, by whatever name, unless NO_PROXY is empty.
+test('go asks its module proxy', { timeout: 300000, skip: !has('go') && 'no go' }, () => {
+    const answer = (request, response) => {
+        const [, version, kind] = /^\/lab\.example\/sample\/@v\/(v[0-9.]*[0-9])\.(info|mod)$/.exec(request.url) ?? [];
+        if (request.url === '/lab.example/sample/@v/list')
+            response.end('v1.0.0\nv1.2.0\n');
+        else if (kind)
+            response.end(kind === 'mod' ? 'module lab.example/sample\n' : JSON.stringify({ Version: version, Time: '2020-01-01T00:00:00Z' }));
+        else
+            response.writeHead(404).end();
+    };
+    return withStandIns({ host: name, answers: { modules: answer }, rules: ports => [`GET,HEAD ${name}:${ports.modules}`] }, async (lab, standIns, ports) => {
+        const { output, view } = await script(lab, [`export NO_PROXY= no_proxy= GOPROXY=https://${name}:${ports.modules} GOSUMDB=off GOFLAGS=-mod=mod GOTOOLCHAIN=local`,
+            'mkdir -p "$HOME/m" && cd "$HOME/m" && go mod init lab.example/m 2>/dev/null', 'go list -m -versions lab.example/sample 2>&1']);
+        assert.match(output, /^lab.example\/sample v1.0.0 v1.2.0$/m, JSON.stringify(view));
+    });
+});
+
+test('gh asks a forge with a token that it never sees', { timeout: 300000, skip: !has('gh') && 'no gh' }, () => {
+    const key = `forge-${crypto.randomBytes(16).toString('hex')}`;
+    const answer = (request, response) => response.writeHead(request.headers.authorization === `token ${key}` ? 200 : 401,
+        { 'content-type': 'application/json' }).end('{"login":"lab"}');
+    return withStandIns({ host: name, answers: { forge: answer }, changes: ports => ({ services: { forge: { target: `https://${name}:${ports.forge}`,
+        inject: { header: 'authorization', value: 'token {FORGE_TOKEN}' }, allow: ['GET /user'] } } }) }, async (lab, standIns, ports) => {
+        await lab.setSecret(key, 'FORGE_TOKEN');
+        const { output, records } = await script(lab, ['export NO_PROXY= no_proxy= GH_CONFIG_DIR=/tmp/gh GH_NO_UPDATE_NOTIFIER=1',
+            `export GH_ENTERPRISE_TOKEN=$(sed -n 's/.*extraheader = .*basic //Ip' /etc/gitconfig | tr -d '"' | head -1 | base64 -d | cut -d: -f2)`,
+            `gh api https://${name}:${ports.forge}/user 2>&1; echo "code $?"`, `gh api -X DELETE https://${name}:${ports.forge}/user 2>&1; echo "code $?"`]);
+        assert.match(output, /"login": ?"lab"[^]*code 0[^]*code 1/, JSON.stringify(records));
+        assert.ok(records.some(record => record.service === 'forge' && record.method === 'DELETE' && record.reason === 'request_not_allowed'), JSON.stringify(records));
+        assert.deepEqual(standIns.requests.map(one => one.method), ['GET']);
+        assert.doesNotMatch(output, new RegExp(key));
+    });
 });
 
 // git http-backend behind TLS that takes one token only.
