@@ -124,8 +124,11 @@ static void on_permission(struct acp *acp, const struct acp_message *message)
 
     if (permission == NULL)
         return;
-    if (policy == AGENT_PERMISSIONS_ASK && acp->prompt.active && !acp->prompt.stop_asked &&
-        acp->permission_count < ACP_PERMISSIONS_MAX) {
+    /* Its first sign of life may be that it asks. */
+    if (acp->prompt.active)
+        take(acp);
+    if (policy == AGENT_PERMISSIONS_ASK && !acp->closing && acp->prompt.active &&
+        !acp->prompt.stop_asked && acp->permission_count < ACP_PERMISSIONS_MAX) {
         acp->permissions[acp->permission_count++] = permission;
         if (acp->permission_count == 1)
             tell_first(acp);

@@ -160,10 +160,27 @@ void acp_result_read(struct agent_end *end, struct opencode_failure *failure,
     set_failure(end, failure);
 }
 
+/* Some agents call an answer that reached its greatest length an error of theirs, after they have
+ * told it. */
+static bool is_cut(const char *said)
+{
+    static const char *const cuts[] = { "output token maximum", "max_output_tokens" };
+
+    for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
+        if (strstr(said, cuts[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
 void acp_error_read(struct agent_end *end, struct opencode_failure *failure,
                     const struct json_value *error)
 {
     acp_failure_read(failure, error);
     end->finish_reason = "";
     set_failure(end, failure);
+    if (!str_equal(failure->code, "model_error") || !is_cut(failure->message))
+        return;
+    end->kind = AGENT_END_INCOMPLETE;
+    end->finish_reason = "length";
 }

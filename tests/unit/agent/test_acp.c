@@ -95,6 +95,10 @@ TEST(each_reason_to_stop_has_its_end)
         { REFUSAL(100, "{\"code\":-32603,\"message\":\"Internal error\",\"data\":{\"details\":"
                        "\"429 Too Many Requests\"}}"),
           "failed  model_rate_limited [] Internal error: 429 Too Many Requests" },
+        { REFUSAL(100,
+                  "{\"code\":-32603,\"message\":\"Internal error: API Error: Claude's response "
+                  "exceeded the 32000 output token maximum.\"}"),
+          "incomplete length  []" },
         { REFUSAL(100, "{\"code\":-32000,\"message\":\"Authentication required\"}"),
           "failed  model_auth [] Authentication required" },
     };
@@ -278,7 +282,7 @@ TEST(a_person_is_asked_where_the_profile_says_so)
     rig.profile.permissions = AGENT_PERMISSIONS_ASK;
     rig.answer = "always";
     expect(&rig, NULL,
-           "ready\nsending 100 in s-1\npermission execute: make perm_1\nanswered  perm_1\ntaken\n"
+           "ready\nsending 100 in s-1\ntaken\npermission execute: make perm_1\nanswered  perm_1\n"
            "text So\ndone stop  [So]");
 }
 
@@ -298,8 +302,8 @@ TEST(requests_at_once_are_asked_one_after_the_other)
     rig.profile.permissions = AGENT_PERMISSIONS_ASK;
     rig.answer = "reject: not now";
     expect(&rig, NULL,
-           "ready\nsending 100 in s-1\npermission execute: make perm_1\nanswered  perm_1\n"
-           "permission execute: make perm_2\nanswered  perm_2\ntaken\ntext So\ndone stop  [So]");
+           "ready\nsending 100 in s-1\ntaken\npermission execute: make perm_1\nanswered  perm_1\n"
+           "permission execute: make perm_2\nanswered  perm_2\ntext So\ndone stop  [So]");
 }
 
 TEST(what_a_request_does_not_offer_is_no_answer)
