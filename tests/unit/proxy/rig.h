@@ -69,8 +69,25 @@ struct rig_decision {
     uint64_t response_bytes;
 };
 
+/* The proxy's clock: the system's, and so much more. */
+struct rig_clock {
+    struct clock clock; /* first */
+    uint64_t ahead_ms;
+};
+
+static inline uint64_t rig_wall_ms(const struct clock *clock)
+{
+    return clock_wall_ms(clock_system()) + ((const struct rig_clock *)clock)->ahead_ms;
+}
+
+static inline uint64_t rig_mono_ms(const struct clock *clock)
+{
+    return clock_mono_ms(clock_system()) + ((const struct rig_clock *)clock)->ahead_ms;
+}
+
 struct rig {
     uv_loop_t loop;
+    struct rig_clock clock;
     uv_timer_t watchdog;
     bool late;
     uint16_t upstream_port;
@@ -564,7 +581,9 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     options.on_traffic = rig_on_traffic;
     options.on_pushed = rig_on_pushed;
     options.data = rig;
-    CHECK_EQ(proxy_start(&rig->proxy, &rig->loop, rig->vault, clock_system(), &options, &err), 0);
+    rig->clock.clock = (struct clock){ .wall_ms = rig_wall_ms, .mono_ms = rig_mono_ms };
+    CHECK_EQ(proxy_start(&rig->proxy, &rig->loop, rig->vault, &rig->clock.clock, &options, &err),
+             0);
     CHECK_EQ(proxy_grant_run(rig->proxy, &grant, rig->token, rig->hash, &err), 0);
     fd = listener_tcp_socket("127.0.0.1", 0, &rig->proxy_port, &err);
     CHECK(fd >= 0);

@@ -914,6 +914,24 @@ TEST(a_push_that_may_pass_arrives_whole_and_is_remembered)
     rig_stop(rig);
 }
 
+/* A run may take days. */
+TEST(a_token_holds_as_long_as_its_run)
+{
+    struct rig *rig = rig_start(NULL);
+
+    rig->script = take_push;
+    for (int day = 0; day < 8; day++) {
+        AUTO_FREE
+        char *answer = push(rig, "/o/r.git", "refs/heads/agent/x", 10);
+
+        CHECK_HAS(answer, "ok refs/heads/agent/x");
+        CHECK_EQ(rig_last(rig)->verdict, AUDIT_ALLOW);
+        rig->clock.ahead_ms += UINT64_C(24) * 3600 * 1000;
+    }
+    proxy_revoke(rig->proxy, "run_1");
+    rig_stop(rig);
+}
+
 TEST(other_repositories_are_read_without_the_credential)
 {
     struct rig *rig = rig_start(NULL);
