@@ -3,20 +3,11 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { fakeOpencode, fakeOpencodeRepository } from './fakes.mjs';
+import { fakeOpencode, fakeOpencodeRepository, slowTool } from './fakes.mjs';
 import { finalStates, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 import { agentsOf, checkNothingLeft, logOf, toolsOf } from './living.mjs';
 
 const quick = { model: false, agent: false };
-
-// A program that takes its time, in place of bubblewrap. The session's own user has to get there.
-function sleeper(lab) {
-    const file = lab.path('work', 'slow-bwrap');
-    fs.writeFileSync(file, '#!/bin/sh\nexec sleep 3600\n', { mode: 0o755 });
-    fs.chmodSync(lab.root, 0o711);
-    fs.chmodSync(lab.path('work'), 0o711);
-    return file;
-}
 
 // Cancels the run in PHASE and looks at what is left. Twice, since who is in doubt asks again.
 async function cancelIn(lab, runId, phase, { status = 'cancelled', words = /before the agent had its task/, withinMs = 30000 } = {}) {
@@ -54,7 +45,7 @@ test('in the queue', { timeout: 300000 }, () => withLab({ ...quick, config: () =
     await checkNothingLeft(lab);
 }));
 
-test('while its sandbox is made', { timeout: 300000 }, () => withLab({ ...quick, config: lab => ({ sandbox: { bwrap: sleeper(lab) } }) },
+test('while its sandbox is made', { timeout: 300000 }, () => withLab({ ...quick, config: lab => ({ sandbox: { bwrap: slowTool(lab) } }) },
     async lab => cancelIn(lab, await start(lab, ['true']), 'sandbox')));
 
 test('while its repository is cloned', { timeout: 300000 }, () => withLab({ agent: false,

@@ -1,7 +1,8 @@
 // Many starts at once, from several clients: none is lost, none comes twice, each can be asked for from the first moment.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withLab } from './lab.mjs';
+import { slowTool } from './fakes.mjs';
+import { processesOf, waitFor, withLab } from './lab.mjs';
 
 const count = 100;
 
@@ -47,4 +48,22 @@ test('a hundred starts at once are a hundred runs, listed once each', { timeout:
         assert.equal(view.status, 'completed', JSON.stringify(view));
         assert.equal(view.result.output.trim(), `task ${number}`);
     }
+}));
+
+// What makes sandboxes is asked for one, for the run's and for the agent's list of models, and never comes to an end.
+test('a start waits neither for a sandbox nor for the names of models', { timeout: 300000 }, () => withLab({ model: false,
+    config: lab => ({ sandbox: { bwrap: slowTool(lab) } }) }, async lab => {
+    const client = await lab.connect();
+    const models = ['anthropic/claude-sonnet-4-5', 'anthropic/claude-haiku-4-5', 'anthropic/no-such-model'];
+    for (const model of models) {
+        const started = await client.tool('opencode_run_task', { task: 'TASK-PLAIN please', model });
+        // After twenty seconds it would have been given up.
+        const view = await client.tool('opencode_get_result', { runId: started.runId });
+        assert.ok(['queued', 'started'].includes(view.status), JSON.stringify(view));
+    }
+    const tools = () => processesOf(lab.id).filter(one => /^sleep 3600/.test(one.command));
+    await waitFor('the tool was asked', () => tools().length > 0);
+    assert.equal((await lab.ctlJson(['status'])).runs.failed, 0);
+    for (const run of (await lab.ctlJson(['list'])).runs)
+        await lab.ctlJson(['cancel', run.runId]);
 }));

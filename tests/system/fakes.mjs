@@ -1,5 +1,5 @@
-// fakes.mjs: agents of our own in an agent's place, for what real ones can't be made to do. Each is a script that node runs in the real
-// sandbox, out of the run's repository.
+// fakes.mjs: programs of our own in the place of real ones, for what those can't be made to do. An agent is a script that node runs in
+// the real sandbox, out of the run's repository.
 import fs from 'node:fs';
 import path from 'node:path';
 import { must, testsFolder } from './lab.mjs';
@@ -26,3 +26,12 @@ export const fakeOpencodeRepository = (lab, name, modes = []) =>
 // For runs of the agent `mine`.
 export const fakeAcp = { mine: { program: process.execPath, arguments: ['acp.js'], services: [] } };
 export const fakeAcpRepository = (lab, name) => repositoryOf(lab, name, { 'acp.js': fake('acp-agent.js') });
+
+// A program that takes its time, in place of bubblewrap. The session's own user has to get there.
+export function slowTool(lab) {
+    const file = lab.path('work', 'slow-bwrap');
+    fs.writeFileSync(file, '#!/bin/sh\nexec sleep 3600\n', { mode: 0o755 });
+    fs.chmodSync(lab.root, 0o711);
+    fs.chmodSync(lab.path('work'), 0o711);
+    return file;
+}
