@@ -10,6 +10,9 @@ const prompts = {
         say('at work');
         update('tool_call', { toolCallId: 't-1', kind: 'read', title: 'Read', status: 'pending' });
     },
+    'FAKE-ASKS': () => send({ id: 'ask-1', method: 'session/request_permission', params: { sessionId: 's-1',
+        toolCall: { toolCallId: 't-1', kind: 'execute', title: 'make' }, options: [
+            { optionId: 'yes', kind: 'allow_once' }, { optionId: 'no', kind: 'reject_once' }] } }),
 };
 
 const methods = {

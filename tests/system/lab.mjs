@@ -443,7 +443,8 @@ export class Lab {
     writeConfig(changes = {}) {
         // Without a model nothing listens there.
         const config = { services: { anthropic: { target: `http://127.0.0.1:${this.upstream.port ?? 1}` } },
-            localRepositories: [this.repositories], egress: { detectRegistries: false }, ...changes };
+            localRepositories: [this.repositories], egress: { detectRegistries: false }, ...changes,
+            agents: { startSeconds: 300, ...changes.agents } }; // where the machine is busy
         fs.writeFileSync(this.configFile, JSON.stringify(config, null, 2) + '\n', { mode: 0o600 });
         this.give(this.configFile);
     }
