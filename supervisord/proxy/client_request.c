@@ -55,6 +55,21 @@ int client_put_credential(struct client_conn *conn, const struct http_request *r
     return -1;
 }
 
+/* Chooses the connections. -1: there are none. */
+static int choose_way(struct client_conn *conn, struct upstream_options *options)
+{
+    struct error err = ERROR_INIT;
+
+    if (options->service->egress)
+        options->curl = run_hosts(conn->run, &err);
+    else
+        options->origin = run_origin(conn->run, options->service, &err);
+    if (options->curl != NULL || options->origin != NULL)
+        return 0;
+    log_warn(conn->run->id, "%s", err.text);
+    return -1;
+}
+
 void client_pass_on(struct client_conn *conn, const struct http_request *request)
 {
     const struct upstream_callbacks callbacks = client_response_callbacks(conn);
@@ -71,11 +86,10 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
                                                     : proxy->options.upstream_idle_ms,
     };
     struct error err = ERROR_INIT;
-    struct curl_loop *pool = run_pool(conn->run, options.service, &err);
     char *path = NULL;
     int status;
 
-    if (pool == NULL) {
+    if (choose_way(conn, &options) < 0) {
         client_answer_failure(conn, client_failure(UPSTREAM_END_OTHER));
         return;
     }
@@ -84,7 +98,7 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
         return;
     }
     options.path = path;
-    status = upstream_start(&exchange->upstream, proxy->loop, pool, &options, &callbacks, &err);
+    status = upstream_start(&exchange->upstream, proxy->loop, &options, &callbacks, &err);
     inject_path_free(path);
     if (status < 0) {
         exchange->upstream = NULL;

@@ -159,7 +159,7 @@ void run_part_closed(struct run *run)
     }
     free(run->repositories);
     git_tips_finish(&run->tips);
-    free(run->pools);
+    free(run->origins);
     free(run);
     proxy_part_closed(proxy);
 }
@@ -169,15 +169,30 @@ static void on_part_closed(void *data)
     run_part_closed(data);
 }
 
-struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err)
+struct curl_loop *run_hosts(struct run *run, struct error *err)
 {
-    const struct services *services = &run->proxy->services;
-    size_t at = service->egress ? services->count : (size_t)(service - services->items);
-    struct curl_loop **pool = &run->pools[at];
-
-    if (*pool == NULL && curl_loop_start(pool, run->proxy->loop, err) == 0)
+    if (run->hosts == NULL && curl_loop_start(&run->hosts, run->proxy->loop, err) == 0)
         run_part_opened(run);
-    return *pool;
+    return run->hosts;
+}
+
+struct origin *run_origin(struct run *run, const struct service *service, struct error *err)
+{
+    struct proxy *proxy = run->proxy;
+    struct origin **origin = &run->origins[service - proxy->services.items];
+    struct origin_options options = { .service = service,
+                                      .connect_timeout_ms = proxy->options.upstream_connect_ms };
+
+    if (*origin != NULL)
+        return *origin;
+    if (strcmp(service->scheme, "https") == 0) {
+        options.tls = proxy_tls_client(proxy, err);
+        if (options.tls == NULL)
+            return NULL;
+    }
+    *origin = origin_start(proxy->loop, &options);
+    run_part_opened(run);
+    return *origin;
 }
 
 void run_note_traffic(struct run *run)
@@ -246,7 +261,7 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->proxy = proxy;
     run->id = mem_strdup(grant->run_id);
     run->granted = mem_new_zero(proxy->services.count + 1, sizeof(*run->granted));
-    run->pools = mem_new_zero(proxy->services.count + 1, sizeof(struct curl_loop *));
+    run->origins = mem_new_zero(proxy->services.count + 1, sizeof(struct origin *));
     run->grant.services = &proxy->services;
     run->grant.granted = run->granted;
     run->grant.egress = &proxy->egress;
@@ -317,9 +332,11 @@ static void cut_run(struct run *run)
     LIST_EACH(&run->conns, link) {
         client_conn_cut(client_conn_from_link(link), "revoked");
     }
-    for (size_t i = 0; i <= run->proxy->services.count; i++)
-        if (run->pools[i] != NULL)
-            curl_loop_close(run->pools[i], on_part_closed, run);
+    for (size_t i = 0; i < run->proxy->services.count; i++)
+        if (run->origins[i] != NULL)
+            origin_close(run->origins[i], on_part_closed, run);
+    if (run->hosts != NULL)
+        curl_loop_close(run->hosts, on_part_closed, run);
     run_part_closed(run);
 }
 

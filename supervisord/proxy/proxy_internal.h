@@ -9,6 +9,7 @@
 #include "proxy/git_tips.h"
 #include "proxy/inject.h"
 #include "proxy/model_watch.h"
+#include "proxy/origin.h"
 #include "proxy/policy.h"
 #include "proxy/proxy.h"
 #include "proxy/services.h"
@@ -24,7 +25,7 @@ struct proxy {
     struct egress egress;
     struct ca *ca;                  /* borrowed; NULL: none */
     struct tls_context *tls_server; /* for clients; NULL without a CA */
-    struct tls_context *tls_client; /* for relays; made at first use */
+    struct tls_context *tls_client; /* for services; made at first use */
     struct list runs;               /* run::link */
     uv_idle_t closer; /* takes part in closing, so that DONE always comes from the loop */
     unsigned open;    /* runs, also those being closed, and the handle */
@@ -43,10 +44,11 @@ struct run {
     struct policy_repository *repositories; /* of the session */
     struct git_tips tips;                   /* what the session has pushed */
     struct listener *listener;              /* NULL before attach and after revoke */
-    struct curl_loop **pools; /* one a service and one for hosts, made at first use: connections are
-                                 never shared between runs */
-    struct list conns;        /* client_conn::link */
-    unsigned open;            /* listener, pools, connections */
+    struct origin **origins; /* one a service, made at first use: connections are never shared
+                                between runs */
+    struct curl_loop *hosts; /* the same for hosts that are no services */
+    struct list conns;       /* client_conn::link */
+    unsigned open;           /* listener, pools, connections */
     bool revoked;
     uint64_t answered;
     struct probe *probe; /* of a run that is one; NULL once it is over */
@@ -58,9 +60,10 @@ struct run {
 /* Counts a part in and out; the last one out frees a revoked run. */
 void run_part_opened(struct run *run);
 void run_part_closed(struct run *run);
-/* NULL with ERR when it can't be made. */
-struct curl_loop *run_pool(struct run *run, const struct service *service, struct error *err);
-/* The context for TLS of relays, or NULL with ERR. */
+/* NULL with ERR when it can't be made: connections to a service; those to hosts. */
+struct origin *run_origin(struct run *run, const struct service *service, struct error *err);
+struct curl_loop *run_hosts(struct run *run, struct error *err);
+/* The context for TLS towards services, or NULL with ERR. */
 struct tls_context *proxy_tls_client(struct proxy *proxy, struct error *err);
 /* A byte went either way. */
 void run_note_traffic(struct run *run);

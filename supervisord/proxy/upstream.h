@@ -1,5 +1,5 @@
-/* upstream.h: one exchange with an upstream as a curl job, both directions with back-pressure.
- * HTTP/1.1. */
+/* upstream.h: one exchange with an upstream over HTTP/1.1, both directions with back-pressure.
+ * Services are asked over connections of our own (origin.h), other hosts through libcurl. */
 #ifndef PROXY_UPSTREAM_H
 #define PROXY_UPSTREAM_H
 
@@ -13,6 +13,7 @@
 #include "proxy/services.h"
 
 struct upstream;
+struct origin;
 
 enum upstream_end {
     UPSTREAM_END_OK,  /* the response was received to its end */
@@ -28,31 +29,32 @@ enum upstream_end {
 };
 
 struct upstream_callbacks {
-    /* Inside libcurl: only take notes and write. The final head, judged; 1xx are left out. */
+    /* The first three may run inside of libcurl: only take notes and write. */
+    /* The final head, judged; 1xx are left out. */
     void (*on_head)(void *data, const struct http_response_head *head);
-    /* Inside libcurl. False: nothing was taken, upstream_resume follows when there is room. */
+    /* False: nothing was taken, upstream_resume follows when there is room. */
     bool (*on_body)(void *data, const char *bytes, size_t len);
-    /* Inside libcurl: the request body's queue has room again after upstream_send returned false.
-     */
+    /* The request body's queue has room again after upstream_send returned false. */
     void (*on_room)(void *data);
-    /* Once, outside libcurl, unless upstream_cancel was called. */
+    /* Once, outside of libcurl, unless upstream_cancel was called. */
     void (*on_end)(void *data, enum upstream_end end);
     void *data;
 };
 
 struct upstream_options {
+    struct origin *origin;  /* the connections to use, or NULL and */
+    struct curl_loop *curl; /* these */
     const struct service *service;
     const char *path; /* canonical, with the query */
     const struct http_request *request;
     struct curl_slist *headers; /* from inject_headers; taken, wiped and freed also on failure */
-    const char *ca_file;        /* NULL: the system's */
+    const char *ca_file;        /* NULL: the system's; libcurl's only, as the next */
     uint64_t connect_timeout_ms;
     uint64_t head_timeout_ms; /* no byte either way until the response's head */
     uint64_t idle_timeout_ms; /* the same from then on */
 };
 
-int upstream_start(struct upstream **out, uv_loop_t *loop, struct curl_loop *curl,
-                   const struct upstream_options *options,
+int upstream_start(struct upstream **out, uv_loop_t *loop, const struct upstream_options *options,
                    const struct upstream_callbacks *callbacks, struct error *err);
 /* Queues a piece of the request's body. False: enough is queued, wait for on_room (the piece is
  * taken all the same). */
@@ -60,7 +62,8 @@ bool upstream_send(struct upstream *upstream, const void *data, size_t len);
 void upstream_send_end(struct upstream *upstream);
 /* The client has room again. */
 void upstream_resume(struct upstream *upstream);
-/* Cuts it at once and closes its connection; no callback follows. Not from inside libcurl. */
+/* Cuts it at once and closes its connection; no callback follows. Not from inside the first three
+ * callbacks. */
 void upstream_cancel(struct upstream *upstream);
 
 #endif
