@@ -22,6 +22,15 @@ void *mem_new_zero(size_t count, size_t size)
     return memory;
 }
 
+void *mem_new(size_t size)
+{
+    void *memory = malloc(size ? size : 1);
+
+    if (!memory)
+        out_of_memory();
+    return memory;
+}
+
 char *mem_strdup(const char *text)
 {
     return text ? mem_strndup(text, strlen(text)) : NULL;

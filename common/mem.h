@@ -9,6 +9,8 @@
 
 /* Zeroed memory; aborts when there is none. Freed with free(). */
 void *mem_new_zero(size_t count, size_t size);
+/* The same, not zeroed, for what is filled at once. */
+void *mem_new(size_t size);
 #define NEW(type) ((type *)mem_new_zero(1, sizeof(type)))
 
 /* Copies; abort when memory is out. mem_strdup(NULL) is NULL. */

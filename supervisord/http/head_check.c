@@ -17,37 +17,52 @@ int http_refuse(struct error *err, int status, const char *code, const char *tex
     return -1;
 }
 
-static bool is_token_char(unsigned char c)
-{
-    if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'))
-        return true;
-    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
+enum { CHAR_TOKEN = 1, CHAR_VALUE = 2 };
+
+#define T (CHAR_TOKEN | CHAR_VALUE)
+#define V CHAR_VALUE
+/* RFC 9110: token characters; what a field's value may have, obs-text too. */
+static const uint8_t classes[256] = {
+    ['\t'] = V,          [' '] = V,         ['!'] = T,         ['"'] = V,
+    ['#' ... '\''] = T,  ['(' ... ')'] = V, ['*' ... '+'] = T, [','] = V,
+    ['-' ... '.'] = T,   ['/'] = V,         ['0' ... '9'] = T, [':' ... '@'] = V,
+    ['A' ... 'Z'] = T,   ['[' ... ']'] = V, ['^' ... '`'] = T, ['a' ... 'z'] = T,
+    ['{'] = V,           ['|'] = T,         ['}'] = V,         ['~'] = T,
+    [0x80 ... 0xff] = V,
+};
+#undef T
+#undef V
 
 static bool is_value_char(unsigned char c)
 {
-    return c == '\t' || (c >= 0x20 && c != 0x7f);
+    return (classes[c] & CHAR_VALUE) != 0;
+}
+
+/* Without a way out of the loop, which is what is usual. */
+static bool all_are(const char *text, size_t len, uint8_t class)
+{
+    uint8_t common = class;
+
+    for (size_t i = 0; i < len; i++)
+        common &= classes[(unsigned char)text[i]];
+    return common != 0;
 }
 
 bool http_token_valid(const char *text, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        if (!is_token_char((unsigned char)text[i]))
-            return false;
-    return len > 0;
+    return len > 0 && all_are(text, len, CHAR_TOKEN);
 }
 
 bool http_value_valid(const char *text, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        if (!is_value_char((unsigned char)text[i]))
-            return false;
-    return true;
+    return all_are(text, len, CHAR_VALUE);
 }
 
 static bool span_is(struct http_span span, const char *text)
 {
-    return span.len == strlen(text) && strncasecmp(span.at, text, span.len) == 0;
+    /* Most names differ in their first letter. */
+    return span.len == strlen(text) && span.len > 0 && ((span.at[0] ^ text[0]) & ~0x20) == 0 &&
+           strncasecmp(span.at, text, span.len) == 0;
 }
 
 static struct http_span span_trim(struct http_span span)
@@ -68,9 +83,16 @@ static struct http_span span_trim(struct http_span span)
 int http_scan(struct http_scan *scan, const char *data, size_t len, size_t *head_len,
               struct error *err)
 {
-    for (; scan->at < len; scan->at++) {
-        unsigned char c = (unsigned char)data[scan->at];
+    size_t limit = len < HTTP_HEAD_MAX ? len : HTTP_HEAD_MAX;
 
+    for (; scan->at < len; scan->at++) {
+        unsigned char c;
+
+        while (!scan->after_cr && scan->at < limit && is_value_char((unsigned char)data[scan->at]))
+            scan->at++;
+        if (scan->at == len)
+            break;
+        c = (unsigned char)data[scan->at];
         if (scan->at >= HTTP_HEAD_MAX)
             return http_refuse(err, 431, "head_too_large", "the head is too large");
         if (scan->after_cr) {

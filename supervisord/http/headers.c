@@ -10,10 +10,16 @@ void http_headers_init(struct http_headers *headers)
     *headers = (struct http_headers){ 0 };
 }
 
+/* Name and value lie in one piece of memory. */
 static void free_item(struct http_header *item)
 {
     free(item->name);
-    free(item->value);
+}
+
+/* Most names differ in their first letter. */
+static bool name_is(const char *a, const char *b)
+{
+    return ((a[0] ^ b[0]) & ~0x20) == 0 && strcasecmp(a, b) == 0;
 }
 
 void http_headers_finish(struct http_headers *headers)
@@ -26,8 +32,12 @@ void http_headers_finish(struct http_headers *headers)
 
 void http_headers_add(struct http_headers *headers, const char *name, const char *value)
 {
+    size_t name_len = strlen(name);
+    size_t value_len = strlen(value);
+    char *text = mem_new(name_len + value_len + 2);
+
     /* A line end in here would split the message: our own checks have failed then. */
-    BUG_ON(!http_token_valid(name, strlen(name)) || !http_value_valid(value, strlen(value)));
+    BUG_ON(!http_token_valid(name, name_len) || !http_value_valid(value, value_len));
     if (headers->count == headers->cap) {
         size_t cap = headers->cap == 0 ? 16 : headers->cap * 2;
         struct http_header *items = mem_new_zero(cap, sizeof(*items));
@@ -38,13 +48,15 @@ void http_headers_add(struct http_headers *headers, const char *name, const char
         headers->items = items;
         headers->cap = cap;
     }
-    headers->items[headers->count++] = (struct http_header){ mem_strdup(name), mem_strdup(value) };
+    memcpy(text, name, name_len + 1);
+    memcpy(text + name_len + 1, value, value_len + 1);
+    headers->items[headers->count++] = (struct http_header){ text, text + name_len + 1 };
 }
 
 const char *http_headers_get(const struct http_headers *headers, const char *name)
 {
     for (size_t i = 0; i < headers->count; i++)
-        if (strcasecmp(headers->items[i].name, name) == 0)
+        if (name_is(headers->items[i].name, name))
             return headers->items[i].value;
     return NULL;
 }
@@ -54,7 +66,7 @@ size_t http_headers_count_of(const struct http_headers *headers, const char *nam
     size_t count = 0;
 
     for (size_t i = 0; i < headers->count; i++)
-        count += strcasecmp(headers->items[i].name, name) == 0 ? 1 : 0;
+        count += name_is(headers->items[i].name, name) ? 1 : 0;
     return count;
 }
 
@@ -63,7 +75,7 @@ void http_headers_remove(struct http_headers *headers, const char *name)
     size_t kept = 0;
 
     for (size_t i = 0; i < headers->count; i++) {
-        if (strcasecmp(headers->items[i].name, name) == 0)
+        if (name_is(headers->items[i].name, name))
             free_item(&headers->items[i]);
         else
             headers->items[kept++] = headers->items[i];
@@ -71,21 +83,26 @@ void http_headers_remove(struct http_headers *headers, const char *name)
     headers->count = kept;
 }
 
-/* Takes the next token of a comma-separated list; NULL at its end. Freed by the caller. */
-static char *next_listed(const char **list)
+/* A comma-separated list has NAME. */
+static bool list_has(const char *list, const char *name)
 {
-    const char *start = *list + strspn(*list, ", \t");
-    size_t len = strcspn(start, ",");
+    size_t name_len = strlen(name);
 
-    if (len == 0)
-        return NULL;
-    *list = start + len;
-    while (len > 0 && (start[len - 1] == ' ' || start[len - 1] == '\t'))
-        len--;
-    return mem_strndup(start, len);
+    for (;;) {
+        const char *start = list + strspn(list, ", \t");
+        size_t len = strcspn(start, ",");
+
+        if (len == 0)
+            return false;
+        list = start + len;
+        while (len > 0 && (start[len - 1] == ' ' || start[len - 1] == '\t'))
+            len--;
+        if (len == name_len && strncasecmp(start, name, len) == 0)
+            return true;
+    }
 }
 
-void http_headers_drop_hop_by_hop(struct http_headers *headers)
+bool http_headers_hop_by_hop(const struct http_headers *headers, const char *name)
 {
     static const char *const hop_by_hop[] = {
         "connection",
@@ -99,32 +116,34 @@ void http_headers_drop_hop_by_hop(struct http_headers *headers)
         "transfer-encoding",
         "upgrade",
     };
-    const char *list;
 
-    while ((list = http_headers_get(headers, "connection")) != NULL) {
-        AUTO_FREE
-        char *copy = mem_strdup(list);
-        const char *rest = copy;
-        char *name;
-
-        /* The first Connection line goes before the lines it names, so that naming itself ends too.
-         */
-        for (size_t i = 0; i < headers->count; i++)
-            if (strcasecmp(headers->items[i].name, "connection") == 0) {
-                free_item(&headers->items[i]);
-                memmove(&headers->items[i], &headers->items[i + 1],
-                        (headers->count - i - 1) * sizeof(headers->items[0]));
-                headers->count--;
-                break;
-            }
-        while ((name = next_listed(&rest)) != NULL) {
-            if (strcasecmp(name, "connection") != 0)
-                http_headers_remove(headers, name);
-            free(name);
-        }
-    }
     for (size_t i = 0; i < ARRAY_LEN(hop_by_hop); i++)
-        http_headers_remove(headers, hop_by_hop[i]);
+        if (name_is(hop_by_hop[i], name))
+            return true;
+    for (size_t i = 0; i < headers->count; i++)
+        if (name_is(headers->items[i].name, "connection") &&
+            list_has(headers->items[i].value, name))
+            return true;
+    return false;
+}
+
+void http_headers_drop_hop_by_hop(struct http_headers *headers)
+{
+    size_t i = 0;
+
+    /* What the Connection lines name goes before them. */
+    while (i < headers->count) {
+        struct http_header *item = &headers->items[i];
+
+        if (name_is(item->name, "connection") || !http_headers_hop_by_hop(headers, item->name)) {
+            i++;
+            continue;
+        }
+        free_item(item);
+        headers->count--;
+        memmove(item, item + 1, (headers->count - i) * sizeof(*item));
+    }
+    http_headers_remove(headers, "connection");
 }
 
 void http_request_finish(struct http_request *request)

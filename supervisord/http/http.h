@@ -22,8 +22,8 @@
  */
 
 struct http_header {
-    char *name; /* as sent */
-    char *value;
+    char *name;  /* as sent; owns the memory of both */
+    char *value; /* may be changed in place, not made longer */
 };
 
 struct http_headers {
@@ -40,9 +40,10 @@ const char *http_headers_get(const struct http_headers *headers,
                              const char *name); /* first, names ignore case; NULL */
 size_t http_headers_count_of(const struct http_headers *headers, const char *name);
 void http_headers_remove(struct http_headers *headers, const char *name); /* all of that name */
-/* Connection, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade and what Connection
- * names (RFC 9110 7.6.1). */
-void http_headers_drop_hop_by_hop(struct http_headers *headers);
+/* NAME goes no further than the next hop: Connection, Keep-Alive, Proxy-*, TE, Trailer,
+ * Transfer-Encoding, Upgrade and what Connection names (RFC 9110 7.6.1). */
+bool http_headers_hop_by_hop(const struct http_headers *headers, const char *name);
+void http_headers_drop_hop_by_hop(struct http_headers *headers); /* all of these */
 bool http_token_valid(const char *text, size_t len);
 bool http_value_valid(const char *text, size_t len);
 

@@ -2,6 +2,7 @@
 #include "http/http_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <strings.h>
 #include <time.h>
 
@@ -63,8 +64,10 @@ bool http_status_has_body(int status)
     return status >= 200 && status != 204 && status != 304;
 }
 
+#define DATE_SIZE 48
+
 /* By hand: strftime would follow a locale. */
-static void append_date(struct buf *out, int64_t unix_seconds)
+static void write_date(char out[DATE_SIZE], int64_t unix_seconds)
 {
     static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
     static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -72,10 +75,24 @@ static void append_date(struct buf *out, int64_t unix_seconds)
     time_t seconds = unix_seconds;
     struct tm tm;
 
+    out[0] = '\0';
     if (gmtime_r(&seconds, &tm) == NULL)
         return;
-    buf_printf(out, "Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[tm.tm_wday], tm.tm_mday,
-               months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    (void)snprintf(out, DATE_SIZE, "Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[tm.tm_wday],
+                   tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
+                   tm.tm_sec);
+}
+
+/* Written once a second: the C library asks the file system about time zones each time. */
+static void append_date(struct buf *out, int64_t unix_seconds)
+{
+    static _Thread_local int64_t written = -1;
+    static _Thread_local char date[DATE_SIZE];
+
+    if (written != unix_seconds)
+        write_date(date, unix_seconds);
+    written = unix_seconds;
+    buf_append_str(out, date);
 }
 
 /* Framing and the connection are this module's business. */
@@ -86,17 +103,24 @@ static bool is_ours(const char *name)
                                          "proxy-connection" };
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcasecmp(name, names[i]) == 0)
+        if (((name[0] ^ names[i][0]) & ~0x20) == 0 && strcasecmp(name, names[i]) == 0)
             return true;
     return false;
 }
 
 static void append_header(struct buf *out, const struct http_header *header)
 {
-    buf_append_str(out, header->name);
-    buf_append_str(out, ": ");
-    buf_append_str(out, header->value);
-    buf_append_str(out, "\r\n");
+    size_t name_len = strlen(header->name);
+    size_t value_len = strlen(header->value);
+    char *to = buf_reserve(out, name_len + value_len + 4);
+
+    if (to == NULL)
+        return; /* the buffer says so */
+    memcpy(to, header->name, name_len);
+    memcpy(to + name_len, ": ", 2);
+    memcpy(to + name_len + 2, header->value, value_len);
+    memcpy(to + name_len + 2 + value_len, "\r\n", 2);
+    buf_commit(out, name_len + value_len + 4);
 }
 
 void http_response_switch(struct buf *out, int status, const struct http_headers *headers)

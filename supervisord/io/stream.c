@@ -352,7 +352,7 @@ static void on_written(uv_write_t *request, int status)
 static int queue_rest(struct stream *stream, const uv_buf_t *pieces, unsigned count, size_t skip,
                       size_t left)
 {
-    struct write *write = mem_new_zero(1, sizeof(struct write) + left);
+    struct write *write = mem_new(sizeof(struct write) + left);
     size_t at = 0;
     uv_buf_t buf;
     int status;
