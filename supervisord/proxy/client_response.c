@@ -92,20 +92,14 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
                                   struct http_headers *out)
 {
     uint64_t limit = conn->run->proxy->options.retry_after_max_seconds;
-    struct http_headers kept;
 
-    http_headers_init(&kept);
-    for (size_t i = 0; i < head->headers.count; i++)
-        http_headers_add(&kept, head->headers.items[i].name, head->headers.items[i].value);
-    http_headers_drop_hop_by_hop(&kept);
-    for (size_t i = 0; i < kept.count; i++) {
-        struct http_header *header = &kept.items[i];
+    for (size_t i = 0; i < head->headers.count; i++) {
+        const struct http_header *header = &head->headers.items[i];
 
-        if (is_dropped_from_response(conn->exchange.decision.service, header->name) ||
+        if (http_headers_hop_by_hop(&head->headers, header->name) ||
+            is_dropped_from_response(conn->exchange.decision.service, header->name) ||
             (conn->exchange.decode != NULL && strcasecmp(header->name, "content-encoding") == 0))
             continue;
-        inject_veil_text(conn->exchange.veil, header->name);
-        inject_veil_text(conn->exchange.veil, header->value);
         if (strcasecmp(header->name, "retry-after") == 0)
             add_clamped(out, header->name, header->value, limit);
         else if (strcasecmp(header->name, "retry-after-ms") == 0)
@@ -114,8 +108,9 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
             add_addresses(conn, out, header->name, header->value);
         else
             http_headers_add(out, header->name, header->value);
+        inject_veil_text(conn->exchange.veil, out->items[out->count - 1].name);
+        inject_veil_text(conn->exchange.veil, out->items[out->count - 1].value);
     }
-    http_headers_finish(&kept);
 }
 
 static bool is_readable_event_stream(const struct exchange *exchange,

@@ -76,31 +76,44 @@ static void append(struct curl_slist **list, const char *line)
 /* libcurl takes "Name;" for a header with an empty value and "Name:" for one to leave out. */
 static void append_header(struct curl_slist **list, const char *name, const char *value)
 {
+    size_t name_len = strlen(name);
+    size_t value_len = strlen(value);
     AUTO_FREE
-    char *line = value[0] == '\0' ? mem_printf("%s;", name) : mem_printf("%s: %s", name, value);
+    char *line = mem_new(name_len + value_len + 3);
 
+    memcpy(line, name, name_len);
+    if (value_len == 0) {
+        memcpy(line + name_len, ";", 2);
+    } else {
+        memcpy(line + name_len, ": ", 2);
+        memcpy(line + name_len + 2, value, value_len + 1);
+    }
     append(list, line);
 }
 
 static void append_client_headers(struct curl_slist **list, const struct service *service,
                                   const struct http_request *request)
 {
-    struct http_headers kept;
+    const struct http_headers *headers = &request->headers;
+    bool accepts = false;
+    bool typed = false;
 
-    http_headers_init(&kept);
-    for (size_t i = 0; i < request->headers.count; i++)
-        http_headers_add(&kept, request->headers.items[i].name, request->headers.items[i].value);
-    http_headers_drop_hop_by_hop(&kept);
-    for (size_t i = 0; i < kept.count; i++)
-        if (!inject_drops(service, kept.items[i].name))
-            append_header(list, kept.items[i].name, kept.items[i].value);
+    for (size_t i = 0; i < headers->count; i++) {
+        const struct http_header *header = &headers->items[i];
+
+        if (http_headers_hop_by_hop(headers, header->name))
+            continue;
+        accepts |= strcasecmp(header->name, "accept") == 0;
+        typed |= strcasecmp(header->name, "content-type") == 0;
+        if (!inject_drops(service, header->name))
+            append_header(list, header->name, header->value);
+    }
     /* What libcurl would add by itself. */
     append(list, "Expect:");
-    if (http_headers_get(&kept, "accept") == NULL)
+    if (!accepts)
         append(list, "Accept:");
-    if (http_headers_get(&kept, "content-type") == NULL)
+    if (!typed)
         append(list, "Content-Type:");
-    http_headers_finish(&kept);
     if (service->egress)
         return;
     /* An event stream must be readable for its end, and an answer for a reflected secret. */
