@@ -1,5 +1,5 @@
-/* tls.c: what arrives is put into one memory BIO and what OpenSSL wants to send is taken out of the
- * other, after each of its functions. */
+/* tls.c: OpenSSL reads what arrives where it lies, to its end each time, and what it wants to send
+ * is taken out of a memory BIO after each of its functions. */
 #include "io/tls.h"
 
 #include <openssl/err.h>
@@ -24,8 +24,9 @@ struct tls_context {
 struct tls {
     struct stream *stream;
     SSL *ssl;
-    BIO *in; /* owned by SSL, as OUT */
-    BIO *out;
+    BIO *out;          /* owned by SSL */
+    const char *input; /* what arrived and OpenSSL has not taken; empty outside of on_data */
+    size_t input_len;
     bool server;
     bool established;
     bool seen;  /* the peer's first byte */
@@ -218,12 +219,15 @@ static void on_data(void *data, const char *bytes, size_t len)
         stream_deliver(tls->stream, bytes, len);
         return;
     }
-    if (tls->over || BIO_write(tls->in, bytes, (int)len) != (int)len)
+    if (tls->over)
         return;
-    if (!tls->established && !shake_hands(tls))
-        return;
-    while (decrypt(tls))
-        ;
+    tls->input = bytes;
+    tls->input_len = len;
+    if (tls->established || shake_hands(tls))
+        while (decrypt(tls))
+            ;
+    /* OpenSSL keeps the part of a record by itself, so what is left is behind the end. */
+    tls->input_len = 0;
 }
 
 /* An end that TLS did not announce may be somebody else's cut. */
@@ -280,7 +284,7 @@ bool tls_has_rest(const struct stream *stream)
 {
     const struct tls *tls = stream_filter_data(stream, &filter);
 
-    return tls != NULL && (SSL_has_pending(tls->ssl) || BIO_ctrl_pending(tls->in) > 0);
+    return tls != NULL && SSL_has_pending(tls->ssl) == 1;
 }
 
 /* Contexts -------------------------------------------------------------------------------------
@@ -377,9 +381,49 @@ void tls_context_free(struct tls_context *context)
 /* Connections ----------------------------------------------------------------------------------
  */
 
+static int input_read(BIO *bio, char *to, int size)
+{
+    struct tls *tls = BIO_get_data(bio);
+    size_t len = (size_t)size < tls->input_len ? (size_t)size : tls->input_len;
+
+    BIO_clear_retry_flags(bio);
+    if (len == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    memcpy(to, tls->input, len);
+    tls->input += len;
+    tls->input_len -= len;
+    return (int)len;
+}
+
+static long input_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    const struct tls *tls = BIO_get_data(bio);
+
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_PENDING ? (long)tls->input_len : command == BIO_CTRL_FLUSH;
+}
+
+/* Made once, for good. */
+static const BIO_METHOD *input_method(void)
+{
+    static BIO_METHOD *method;
+
+    if (method != NULL)
+        return method;
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "bytes of a stream");
+    if (method == NULL || BIO_meth_set_read(method, input_read) != 1 ||
+        BIO_meth_set_ctrl(method, input_ctrl) != 1)
+        BUG("no memory for TLS");
+    return method;
+}
+
 static struct tls *tls_new(struct tls_context *context, const char *name, struct error *err)
 {
     struct tls *tls = NEW(struct tls);
+    BIO *in;
 
     buf_init(&tls->pending, PENDING_MAX);
     tls->ssl = SSL_new(context->ssl);
@@ -388,11 +432,13 @@ static struct tls *tls_new(struct tls_context *context, const char *name, struct
         tls_free(tls);
         return NULL;
     }
-    tls->in = BIO_new(BIO_s_mem());
+    in = BIO_new(input_method());
     tls->out = BIO_new(BIO_s_mem());
-    if (tls->in == NULL || tls->out == NULL)
+    if (in == NULL || tls->out == NULL)
         BUG("no memory for TLS");
-    SSL_set_bio(tls->ssl, tls->in, tls->out);
+    BIO_set_data(in, tls);
+    BIO_set_init(in, 1);
+    SSL_set_bio(tls->ssl, in, tls->out);
     SSL_set_app_data(tls->ssl, tls);
     return tls;
 }
