@@ -34,8 +34,9 @@ struct scrub_set {
     size_t count;
     uint32_t factor;
     uint32_t fill;
-    bool starts[256];              /* a pattern may begin with this byte */
-    uint8_t pairs[(1u << 16) / 8]; /* two bytes next to each other among a pattern's first four */
+    bool starts[256]; /* a pattern may begin with this byte */
+    uint32_t pairs[(1u << 16) /
+                   32]; /* bits: two bytes next to each other among a pattern's first four */
     uint8_t filter[(1u << FILTER_BITS) / 8];
     uint32_t table[TABLE_SIZE]; /* hashes of the first four bytes; 0 is free */
 };
@@ -255,21 +256,24 @@ static uint32_t hash(const struct scrub_set *set, const char *text)
 
 static unsigned pair_at(const char *text)
 {
-    return (unsigned)(unsigned char)text[0] << 8 | (unsigned char)text[1];
+    uint16_t pair;
+
+    memcpy(&pair, text, sizeof(pair));
+    return pair;
 }
 
 static void pair_add(struct scrub_set *set, const char *text)
 {
     unsigned pair = pair_at(text);
 
-    set->pairs[pair >> 3] |= (uint8_t)(1u << (pair & 7));
+    set->pairs[pair / 32] |= 1u << pair % 32;
 }
 
 static bool pair_has(const struct scrub_set *set, const char *text)
 {
     unsigned pair = pair_at(text);
 
-    return (set->pairs[pair >> 3] & 1u << (pair & 7)) != 0;
+    return (set->pairs[pair / 32] >> pair % 32 & 1) != 0;
 }
 
 static bool filter_has(const struct scrub_set *set, const char *text)
