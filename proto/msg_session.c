@@ -10,11 +10,59 @@ const struct json_field session_list_fields[] = {
     JSON_FIELD_LAST,
 };
 
-const struct json_field session_delete_fields[] = {
-    JSON_STRING_FIELD(struct session_delete_params, sessionId, JSON_REQUIRED, 1, ID_TEXT_MAX,
-                      "The session to delete with its workspace."),
+#define SESSION_FIELD(type)                                                                        \
+    JSON_STRING_FIELD(type, sessionId, JSON_REQUIRED, 1, ID_TEXT_MAX, "The session.")
+#define CHECKPOINT_MAX 1000000000
+
+const struct json_field session_fields[] = {
+    SESSION_FIELD(struct session_params),
     JSON_FIELD_LAST,
 };
+
+const struct json_field session_rename_fields[] = {
+    SESSION_FIELD(struct session_rename_params),
+    JSON_STRING_FIELD(struct session_rename_params, title, JSON_REQUIRED, 1, 200, "Its new title."),
+    JSON_FIELD_LAST,
+};
+
+const struct json_field session_hold_fields[] = {
+    SESSION_FIELD(struct session_hold_params),
+    JSON_BOOL_FIELD(struct session_hold_params, hold, JSON_OPTIONAL,
+                    "false releases it; true if left out."),
+    JSON_FIELD_LAST,
+};
+
+const struct json_field session_restore_fields[] = {
+    SESSION_FIELD(struct session_restore_params),
+    JSON_U32_FIELD(struct session_restore_params, checkpoint, JSON_REQUIRED, 1, CHECKPOINT_MAX,
+                   "The checkpoint's number."),
+    JSON_FIELD_LAST,
+};
+
+const struct json_field session_fork_fields[] = {
+    SESSION_FIELD(struct session_fork_params),
+    JSON_U32_FIELD(struct session_fork_params, checkpoint, JSON_OPTIONAL, 1, CHECKPOINT_MAX,
+                   "The checkpoint's number; as the session is now if left out."),
+    JSON_STRING_FIELD(struct session_fork_params, title, JSON_OPTIONAL, 1, 200,
+                      "Title of the new session; the other's if left out."),
+    JSON_FIELD_LAST,
+};
+
+const char *const checkpoint_reason_names[] = { "start",         "turn",  "interval",
+                                                "beforeRestore", "asked", NULL };
+
+void checkpoint_view_write(struct json_writer *writer, const struct checkpoint_view *view)
+{
+    json_write_object(writer);
+    json_member_u64(writer, "checkpoint", view->checkpoint);
+    json_member_string(writer, "reason", view->reason);
+    json_member_u64(writer, "time", view->time);
+    json_member_string_opt(writer, "runId", view->runId);
+    json_member_u64(writer, "bytes", view->bytes);
+    json_member_u64(writer, "files", view->files);
+    json_member_u64_opt(writer, "leftOut", view->leftOut);
+    json_write_object_end(writer);
+}
 
 static void write_places(struct json_writer *writer, const struct session_view *view)
 {
@@ -37,6 +85,12 @@ static void write_places(struct json_writer *writer, const struct session_view *
 void session_view_write(struct json_writer *writer, const struct session_view *view)
 {
     json_write_object(writer);
+    session_view_members(writer, view);
+    json_write_object_end(writer);
+}
+
+void session_view_members(struct json_writer *writer, const struct session_view *view)
+{
     json_member_string(writer, "sessionId", view->sessionId);
     json_member_string_opt(writer, "title", view->title);
     json_member_string_opt(writer, "repository", view->repository);
@@ -45,6 +99,11 @@ void session_view_write(struct json_writer *writer, const struct session_view *v
     json_member_u64(writer, "updatedAt", view->updatedAt);
     json_member_u64(writer, "runs", view->runs);
     json_member_string_opt(writer, "lastRunId", view->lastRunId);
+    json_member_string_opt(writer, "state", view->state);
+    json_member_bool(writer, "held", view->held);
+    json_member_string_opt(writer, "forkedFrom", view->forkedFrom);
+    json_member_u64_opt(writer, "forkedCheckpoint", view->forkedCheckpoint);
+    json_member_u64_opt(writer, "fileBytes", view->fileBytes);
+    json_member_u64_opt(writer, "checkpointBytes", view->checkpointBytes);
     write_places(writer, view);
-    json_write_object_end(writer);
 }

@@ -26,15 +26,62 @@ struct session_view {
     uint64_t updatedAt;
     uint64_t runs;
     const char *lastRunId;
+    const char *state; /* "working", "idle", or what is being done with it */
+    bool held;
+    const char *forkedFrom;
+    uint64_t forkedCheckpoint;
+    uint64_t fileBytes; /* when it was last counted; 0: never */
+    uint64_t checkpointBytes;
     const struct session_place_view *places; /* borrowed; those without a repository are left out */
     size_t place_count;
 };
 void session_view_write(struct json_writer *writer, const struct session_view *view);
+/* The members without the braces. */
+void session_view_members(struct json_writer *writer, const struct session_view *view);
 /* A list is {"sessions":[…],"hasMore":bool,"cursor":"ses_…"}. */
 
-struct session_delete_params {
+/* session.get, session.checkpoint and session.delete */
+struct session_params {
     const char *sessionId;
 };
-extern const struct json_field session_delete_fields[];
+extern const struct json_field session_fields[];
+
+struct session_rename_params {
+    const char *sessionId;
+    const char *title;
+};
+extern const struct json_field session_rename_fields[];
+
+struct session_hold_params {
+    const char *sessionId;
+    bool hold;
+};
+extern const struct json_field session_hold_fields[];
+
+struct session_restore_params {
+    const char *sessionId;
+    uint32_t checkpoint;
+};
+extern const struct json_field session_restore_fields[];
+
+struct session_fork_params {
+    const char *sessionId;
+    uint32_t checkpoint; /* 0: now */
+    const char *title;
+};
+extern const struct json_field session_fork_fields[];
+
+extern const char *const checkpoint_reason_names[]; /* ends with NULL */
+
+struct checkpoint_view {
+    uint32_t checkpoint;
+    const char *reason;
+    uint64_t time;
+    const char *runId;
+    uint64_t bytes; /* that it takes itself */
+    uint64_t files; /* names in it */
+    uint64_t leftOut;
+};
+void checkpoint_view_write(struct json_writer *writer, const struct checkpoint_view *view);
 
 #endif

@@ -131,6 +131,12 @@ void on_run_events(struct request *request);
 void on_run_diff(struct request *request);
 void on_run_exec(struct request *request);
 void on_session_list(struct request *request);
+void on_session_get(struct request *request);
+void on_session_rename(struct request *request);
+void on_session_hold(struct request *request);
+void on_session_checkpoint(struct request *request);
+void on_session_restore(struct request *request);
+void on_session_fork(struct request *request);
 void on_session_delete(struct request *request);
 /* on_service.c */
 void on_secret_set(struct request *request);

@@ -1,35 +1,50 @@
-/* on_session.c: session.list, session.delete. */
+/* on_session.c: the methods of sessions. */
 #include "control/internal.h"
 #include "proto/msg_session.h"
 
 struct session_page {
+    struct runs *runs;
     struct json_writer writer;
     uint32_t left;
     struct id cursor;
     bool more;
 };
 
-static bool write_session(void *data, const struct session_record *session)
+/* PLACES has room for all of them; both borrow from SESSION. */
+static void fill_view(struct runs *runs, const struct session_record *session,
+                      struct session_place_view *places, struct session_view *view)
 {
-    struct session_page *page = data;
-    struct session_place_view places[SESSION_PLACES_MAX];
-    struct session_view view = {
+    const struct session_place *place = &session->places[session->place];
+
+    *view = (struct session_view){
         .sessionId = session->id.text,
         .title = session->title,
-        .repository = session->places[session->place].repository,
-        .branch = session->places[session->place].branch,
+        .repository = place->repository,
+        .branch = place->branch,
         .createdAt = session->created_ms,
         .updatedAt = session->updated_ms,
         .runs = session->run_count,
         .lastRunId = session->last_run.text,
+        .state = session_state(runs, session),
+        .held = session->held,
+        .forkedFrom = session->forked_from.text,
+        .forkedCheckpoint = session->forked_number,
+        .fileBytes = session->disk_bytes,
+        .checkpointBytes = session->checkpoint_bytes,
         .places = places,
         .place_count = session->place_count,
     };
-
     for (size_t i = 0; i < session->place_count; i++)
         places[i] =
             (struct session_place_view){ session->places[i].repository, session->places[i].branch,
                                          session->places[i].directory };
+}
+
+static bool write_session(void *data, const struct session_record *session)
+{
+    struct session_page *page = data;
+    struct session_place_view places[SESSION_PLACES_MAX];
+    struct session_view view;
 
     if (page->left == 0) {
         page->more = true;
@@ -37,6 +52,7 @@ static bool write_session(void *data, const struct session_record *session)
     }
     page->left--;
     page->cursor = session->id;
+    fill_view(page->runs, session, places, &view);
     session_view_write(&page->writer, &view);
     return true;
 }
@@ -45,7 +61,7 @@ void on_session_list(struct request *request)
 {
     AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
     struct session_list_params params = { .limit = 10 };
-    struct session_page page = { .more = false };
+    struct session_page page = { .runs = request->control->runs };
     struct error err = ERROR_INIT;
     struct id before;
 
@@ -72,54 +88,273 @@ void on_session_list(struct request *request)
     request_reply(request, &body);
 }
 
+/* What takes a while ------------------------------------------------------------------------ */
+
 /* Outlives its request when the client goes away first. */
-struct deletion {
+struct pending {
     struct request *request;
+    struct control *control;
     struct id session;
 };
 
 static void on_drop(struct request *request)
 {
-    struct deletion *deletion = request->state;
+    struct pending *pending = request->state;
 
-    deletion->request = NULL;
+    pending->request = NULL;
 }
 
-static void on_deleted(void *data, const struct error *err)
+static struct pending *pending_new(struct request *request)
 {
-    struct deletion *deletion = data;
+    struct pending *pending = NEW(struct pending);
+
+    pending->request = request;
+    pending->control = request->control;
+    return pending;
+}
+
+/* The operation has begun (RC 0), or the request fails. */
+static void pending_begun(struct pending *pending, int rc, const struct error *err)
+{
+    struct request *request = pending->request;
+
+    if (rc < 0) {
+        free(pending);
+        request_fail(request, err);
+        return;
+    }
+    request->state = pending;
+    request->drop = on_drop;
+}
+
+/* NAME may be NULL. */
+static void reply(struct pending *pending, const struct error *err, const char *name,
+                  uint64_t number)
+{
     AUTO_BUF struct buf body = BUF_INIT(4096);
     struct json_writer writer;
 
-    if (deletion->request != NULL && err != NULL) {
-        request_fail(deletion->request, err);
-    } else if (deletion->request != NULL) {
+    if (pending->request != NULL && err != NULL) {
+        request_fail(pending->request, err);
+    } else if (pending->request != NULL) {
         json_write_init(&writer, &body);
         json_write_object(&writer);
-        json_member_string(&writer, "sessionId", deletion->session.text);
+        json_member_string(&writer, "sessionId", pending->session.text);
+        if (name != NULL)
+            json_member_u64(&writer, name, number);
         json_write_object_end(&writer);
-        request_reply(deletion->request, &body);
+        request_reply(pending->request, &body);
     }
-    free(deletion);
+    free(pending);
+}
+
+static void on_over(void *data, const struct error *err)
+{
+    reply(data, err, NULL, 0);
 }
 
 void on_session_delete(struct request *request)
 {
-    struct session_delete_params params = { 0 };
+    struct session_params params = { 0 };
     struct error err = ERROR_INIT;
-    struct deletion *deletion;
+    struct pending *pending;
+    int rc;
 
-    if (request_read(request, session_delete_fields, &params) < 0)
+    if (request_read(request, session_fields, &params) < 0)
         return;
-    deletion = NEW(struct deletion);
-    deletion->request = request;
-    if (session_id_parse(params.sessionId, &deletion->session, &err) < 0 ||
-        session_delete(request->control->runs, &deletion->session, on_deleted, deletion, &err) <
-            0) {
-        free(deletion);
-        request_fail(request, &err);
+    pending = pending_new(request);
+    rc = session_id_parse(params.sessionId, &pending->session, &err);
+    if (rc == 0)
+        rc = session_delete(request->control->runs, &pending->session, on_over, pending, &err);
+    pending_begun(pending, rc, &err);
+}
+
+void on_session_restore(struct request *request)
+{
+    struct session_restore_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct pending *pending;
+    int rc;
+
+    if (request_read(request, session_restore_fields, &params) < 0)
         return;
+    pending = pending_new(request);
+    rc = session_id_parse(params.sessionId, &pending->session, &err);
+    if (rc == 0)
+        rc = session_restore(request->control->runs, &pending->session, params.checkpoint, on_over,
+                             pending, &err);
+    pending_begun(pending, rc, &err);
+}
+
+static void on_checkpoint(void *data, uint32_t number, const struct error *err)
+{
+    reply(data, err, "checkpoint", number);
+}
+
+void on_session_checkpoint(struct request *request)
+{
+    struct session_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct pending *pending;
+    int rc;
+
+    if (request_read(request, session_fields, &params) < 0)
+        return;
+    pending = pending_new(request);
+    rc = session_id_parse(params.sessionId, &pending->session, &err);
+    if (rc == 0)
+        rc = session_checkpoint(request->control->runs, &pending->session, on_checkpoint, pending,
+                                &err);
+    pending_begun(pending, rc, &err);
+}
+
+static void on_forked(void *data, const struct id *session, const struct error *err)
+{
+    struct pending *pending = data;
+
+    if (err == NULL)
+        pending->session = *session;
+    reply(pending, err, NULL, 0);
+}
+
+void on_session_fork(struct request *request)
+{
+    struct session_fork_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct pending *pending;
+    int rc;
+
+    if (request_read(request, session_fork_fields, &params) < 0)
+        return;
+    pending = pending_new(request);
+    rc = session_id_parse(params.sessionId, &pending->session, &err);
+    if (rc == 0)
+        rc = session_fork(request->control->runs, &pending->session, params.checkpoint,
+                          params.title != NULL ? params.title : "", on_forked, pending, &err);
+    pending_begun(pending, rc, &err);
+}
+
+/* session.get --------------------------------------------------------------------------------- */
+
+static bool write_checkpoint(void *data, const struct checkpoint_record *record)
+{
+    struct json_writer *writer = data;
+    bool known = record->reason <= CHECKPOINT_ASKED;
+    const struct checkpoint_view view = {
+        .checkpoint = record->number,
+        .reason = known ? checkpoint_reason_names[record->reason] : "unknown",
+        .time = record->time_ms,
+        .runId = record->run.text,
+        .bytes = record->bytes,
+        .files = record->entries,
+        .leftOut = record->left_out,
+    };
+
+    checkpoint_view_write(writer, &view);
+    return true;
+}
+
+static int write_whole(struct control *control, const struct id *id, struct buf *body,
+                       struct error *err)
+{
+    struct session_place_view places[SESSION_PLACES_MAX];
+    struct session_record session;
+    struct session_view view;
+    struct json_writer writer;
+    int rc;
+
+    session_record_init(&session);
+    rc = store_session_load(control->store, id, &session, err);
+    if (rc == 0) {
+        fill_view(control->runs, &session, places, &view);
+        json_write_init(&writer, body);
+        json_write_object(&writer);
+        session_view_members(&writer, &view);
+        json_write_name(&writer, "checkpoints");
+        json_write_array(&writer);
+        rc = store_checkpoint_each(control->store, id, 0, write_checkpoint, &writer, err);
+        json_write_array_end(&writer);
+        json_write_object_end(&writer);
     }
-    request->state = deletion;
-    request->drop = on_drop;
+    session_record_finish(&session);
+    return rc;
+}
+
+static void on_counted(void *data, const struct session_usage *usage, const struct error *err)
+{
+    struct pending *pending = data;
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    struct error local = ERROR_INIT;
+
+    (void)usage; /* it is in the record */
+    (void)err;   /* … or what was known before is */
+    if (pending->request == NULL)
+        free(pending);
+    else if (write_whole(pending->control, &pending->session, &body, &local) < 0)
+        reply(pending, &local, NULL, 0);
+    else {
+        request_reply(pending->request, &body);
+        free(pending);
+    }
+}
+
+void on_session_get(struct request *request)
+{
+    struct session_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct pending *pending;
+    int rc;
+
+    if (request_read(request, session_fields, &params) < 0)
+        return;
+    pending = pending_new(request);
+    rc = session_id_parse(params.sessionId, &pending->session, &err);
+    if (rc == 0)
+        rc = session_count(request->control->runs, &pending->session, on_counted, pending, &err);
+    pending_begun(pending, rc, &err);
+}
+
+/* What is done at once ------------------------------------------------------------------------ */
+
+static void reply_id(struct request *request, const struct id *session)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct json_writer writer;
+
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "sessionId", session->text);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
+}
+
+void on_session_rename(struct request *request)
+{
+    struct session_rename_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct id session;
+
+    if (request_read(request, session_rename_fields, &params) < 0)
+        return;
+    if (session_id_parse(params.sessionId, &session, &err) < 0 ||
+        session_rename(request->control->runs, &session, params.title, &err) < 0)
+        request_fail(request, &err);
+    else
+        reply_id(request, &session);
+}
+
+void on_session_hold(struct request *request)
+{
+    struct session_hold_params params = { .hold = true };
+    struct error err = ERROR_INIT;
+    struct id session;
+
+    if (request_read(request, session_hold_fields, &params) < 0)
+        return;
+    if (session_id_parse(params.sessionId, &session, &err) < 0 ||
+        session_hold(request->control->runs, &session,
+                     params.hold ? SESSION_HELD : SESSION_RELEASED, &err) < 0)
+        request_fail(request, &err);
+    else
+        reply_id(request, &session);
 }

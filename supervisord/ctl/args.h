@@ -14,6 +14,7 @@ enum args_option {
     ARGS_AGENT,
     ARGS_BEFORE,
     ARGS_BRANCH,
+    ARGS_CHECKPOINT,
     ARGS_FOLLOW,
     ARGS_HELP,
     ARGS_JSON,

@@ -47,40 +47,10 @@ int cmd_status(struct session *session, struct error *err)
     return call_and_print(session, "system.status", NULL, print_status, err);
 }
 
-static void print_sessions_now(struct buf *out, const struct json_value *list)
-{
-    print_sessions(out, list, clock_wall_ms(clock_system()));
-}
-
-int cmd_sessions(struct session *session, struct error *err)
-{
-    const struct args *args = &session->args;
-    AUTO_BUF struct buf body = BUF_INIT(4096);
-    struct json_writer writer;
-
-    begin(&writer, &body);
-    json_member_string_opt(&writer, "before", args->text[ARGS_BEFORE]);
-    if (args->has[ARGS_LIMIT])
-        json_member_u64(&writer, "limit", args->number[ARGS_LIMIT]);
-    json_write_object_end(&writer);
-    return call_and_print(session, "session.list", &body, print_sessions_now, err);
-}
-
 static void print_deleted(struct buf *out, const struct json_value *reply)
 {
     (void)reply;
     buf_append_str(out, "deleted\n");
-}
-
-int cmd_rm(struct session *session, struct error *err)
-{
-    AUTO_BUF struct buf body = BUF_INIT(1u << 20);
-    struct json_writer writer;
-
-    begin(&writer, &body);
-    json_member_string(&writer, "sessionId", session->args.words[0]);
-    json_write_object_end(&writer);
-    return call_and_print(session, "session.delete", &body, print_deleted, err);
 }
 
 /* secret

@@ -97,6 +97,22 @@ static const struct ctl_command commands[] = {
       SESSION_START,
       CONNECT_FIRST,
       cmd_sessions },
+    { "session",
+      "VERB SESSION ...",
+      "look at a session, copy it, or take it back to a checkpoint",
+      "  get SESSION                  its checkpoints and its disk use\n"
+      "  rename SESSION TITLE         another title\n"
+      "  checkpoint SESSION           keep files and conversation as they are now\n"
+      "  restore SESSION CHECKPOINT   make them what they were; one of now is kept before\n"
+      "  fork SESSION [-c CHECKPOINT] [--title TITLE]\n"
+      "                               a new session that begins where this one was, or is now\n"
+      "  hold SESSION | release SESSION\n"
+      "                               retention leaves it alone, or no longer\n"
+      "  rm SESSION                   delete it with its workspace and runs",
+      { COMMON | ARGS_BIT(ARGS_CHECKPOINT) | ARGS_BIT(ARGS_TITLE), 2, 3, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_session },
     { "rm",
       "SESSION",
       "delete a session with its workspace and runs",

@@ -37,8 +37,6 @@ int cmd_exec(struct session *session, struct error *err);
 
 /* cmd_admin.c */
 int cmd_status(struct session *session, struct error *err);
-int cmd_sessions(struct session *session, struct error *err);
-int cmd_rm(struct session *session, struct error *err);
 int cmd_secret(struct session *session, struct error *err);
 int cmd_services(struct session *session, struct error *err);
 int cmd_audit(struct session *session, struct error *err);
@@ -47,6 +45,10 @@ int cmd_stop(struct session *session, struct error *err);
 
 /* cmd_service.c */
 int cmd_service(struct session *session, struct error *err);
+/* cmd_session.c */
+int cmd_sessions(struct session *session, struct error *err);
+int cmd_session(struct session *session, struct error *err);
+int cmd_rm(struct session *session, struct error *err);
 
 /* doctor.c */
 int cmd_doctor(struct session *session, struct error *err);

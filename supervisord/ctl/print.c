@@ -409,9 +409,68 @@ void print_event(struct buf *out, const struct json_value *event)
     print_text(out, text_of(event, "text"), "                    ");
 }
 
+static void append_bytes(struct buf *out, uint64_t bytes)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    double size = (double)bytes;
+    size_t unit = 0;
+
+    for (; size >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
+        size /= 1024;
+    buf_printf(out, unit == 0 || size >= 100 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+}
+
+static void print_checkpoints(struct buf *out, const struct json_value *session, uint64_t now_ms)
+{
+    static const char *const heads[] = { "CHECKPOINT", "MADE", "WHY", "SIZE", "FILES", "RUN" };
+    struct table table;
+
+    if (json_count(json_get(session, "checkpoints")) == 0)
+        return;
+    table_init(&table, ARRAY_LEN(heads), heads);
+    for (const struct json_value *at = json_first(json_get(session, "checkpoints")); at != NULL;
+         at = json_next(at)) {
+        AUTO_BUF struct buf age = BUF_INIT(100);
+        AUTO_BUF struct buf size = BUF_INIT(100);
+        char number[24];
+        char files[24];
+
+        append_age(&age, number_of(at, "time"), now_ms);
+        append_bytes(&size, number_of(at, "bytes"));
+        snprintf(number, sizeof(number), "%llu", (unsigned long long)number_of(at, "checkpoint"));
+        snprintf(files, sizeof(files), "%llu", (unsigned long long)number_of(at, "files"));
+        const char *cells[] = { number,          buf_text(&age), text_of(at, "reason"),
+                                buf_text(&size), files,          text_of(at, "runId") };
+        table_add(&table, cells);
+    }
+    table_print(&table, out);
+    table_finish(&table);
+}
+
+void print_session(struct buf *out, const struct json_value *session, uint64_t now_ms)
+{
+    AUTO_BUF struct buf text = BUF_INIT(200);
+
+    field(out, "session", text_of(session, "sessionId"));
+    field(out, "title", text_of(session, "title"));
+    field(out, "repository", text_of(session, "repository"));
+    field(out, "branch", text_of(session, "branch"));
+    append_age(&text, number_of(session, "updatedAt"), now_ms);
+    field(out, "used", buf_text(&text));
+    field(out, "state", text_of(session, "state"));
+    field(out, "on hold", json_bool(json_get(session, "held"), false) ? "yes" : "");
+    field(out, "fork of", text_of(session, "forkedFrom"));
+    buf_clear(&text);
+    append_bytes(&text, number_of(session, "fileBytes"));
+    buf_append_str(&text, ", checkpoints ");
+    append_bytes(&text, number_of(session, "checkpointBytes"));
+    field(out, "disk", buf_text(&text));
+    print_checkpoints(out, session, now_ms);
+}
+
 void print_sessions(struct buf *out, const struct json_value *list, uint64_t now_ms)
 {
-    static const char *const heads[] = { "SESSION", "RUNS", "USED", "REPOSITORY", "TITLE" };
+    static const char *const heads[] = { "SESSION", "RUNS", "USED", "DISK", "REPOSITORY", "TITLE" };
     struct table table;
 
     if (json_count(json_get(list, "sessions")) == 0) {
@@ -422,12 +481,18 @@ void print_sessions(struct buf *out, const struct json_value *list, uint64_t now
     for (const struct json_value *at = json_first(json_get(list, "sessions")); at != NULL;
          at = json_next(at)) {
         AUTO_BUF struct buf age = BUF_INIT(100);
+        AUTO_BUF struct buf disk = BUF_INIT(100);
         char runs[24];
 
         append_age(&age, number_of(at, "updatedAt"), now_ms);
         snprintf(runs, sizeof(runs), "%llu", (unsigned long long)number_of(at, "runs"));
-        const char *cells[] = { text_of(at, "sessionId"), runs, buf_text(&age),
-                                text_of(at, "repository"), text_of(at, "title") };
+        append_bytes(&disk, number_of(at, "fileBytes") + number_of(at, "checkpointBytes"));
+        const char *cells[] = { text_of(at, "sessionId"),
+                                runs,
+                                buf_text(&age),
+                                buf_text(&disk),
+                                text_of(at, "repository"),
+                                text_of(at, "title") };
         table_add(&table, cells);
     }
     table_print(&table, out);

@@ -39,6 +39,7 @@ void print_run(struct buf *out, const struct json_value *run, uint64_t now_ms);
 void print_result(struct buf *out, const struct json_value *run);
 void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms);
 void print_event(struct buf *out, const struct json_value *event);
+void print_session(struct buf *out, const struct json_value *session, uint64_t now_ms);
 void print_sessions(struct buf *out, const struct json_value *list, uint64_t now_ms);
 void print_services(struct buf *out, const struct json_value *list);
 void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_ms);

@@ -71,7 +71,7 @@ TEST(sessions_services_secrets_and_records_are_written)
     audit_view_write(&writer, &record);
     json_write_array_end(&writer);
     CHECK_STR(buf_text(&buf),
-              "[{\"sessionId\":\"ses_1\",\"createdAt\":1,\"updatedAt\":2,\"runs\":3,"
+              "[{\"sessionId\":\"ses_1\",\"createdAt\":1,\"updatedAt\":2,\"runs\":3,\"held\":false,"
               "\"repositories\":[{\"repository\":\"https://a/b\",\"branch\":\"main\","
               "\"directory\":\"b\"}]},{\"name\":"
               "\"anthropic\",\"target\":\"https://"
