@@ -107,3 +107,21 @@ void session_view_members(struct json_writer *writer, const struct session_view 
     json_member_u64_opt(writer, "checkpointBytes", view->checkpointBytes);
     write_places(writer, view);
 }
+
+const struct json_field retention_fields[] = {
+    JSON_BOOL_FIELD(struct retention_params, dryRun, JSON_OPTIONAL,
+                    "true only says which sessions would go; false if left out."),
+    JSON_FIELD_LAST,
+};
+
+void retained_view_write(struct json_writer *writer, const struct retained_view *view)
+{
+    json_write_object(writer);
+    json_member_string(writer, "sessionId", view->sessionId);
+    json_member_string_opt(writer, "title", view->title);
+    json_member_u64(writer, "updatedAt", view->updatedAt);
+    json_member_u64(writer, "bytes", view->bytes);
+    json_member_string(writer, "reason", view->reason);
+    json_member_bool(writer, "removed", view->removed);
+    json_write_object_end(writer);
+}

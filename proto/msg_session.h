@@ -71,6 +71,22 @@ struct session_fork_params {
 };
 extern const struct json_field session_fork_fields[];
 
+struct retention_params {
+    bool dryRun;
+};
+extern const struct json_field retention_fields[];
+
+struct retained_view {
+    const char *sessionId;
+    const char *title;
+    uint64_t updatedAt;
+    uint64_t bytes;
+    const char *reason; /* "age" or "disk" */
+    bool removed;
+};
+void retained_view_write(struct json_writer *writer, const struct retained_view *view);
+/* The result is {"dryRun":bool,"sessions":[…]}. */
+
 extern const char *const checkpoint_reason_names[]; /* ends with NULL */
 
 struct checkpoint_view {

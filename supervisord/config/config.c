@@ -461,6 +461,13 @@ const struct setting config_settings[] = {
             "made"),
     U32_ROW("checkpoints.count", checkpoint_count, 1, 1000, 100, "SANDBOX_MCP_CHECKPOINTS_COUNT",
             "checkpoints of one session, beyond which the oldest go"),
+    U32_ROW("retention.days", retention_days, 0, 36500, 0, "SANDBOX_MCP_RETENTION_DAYS",
+            "sessions that were not used for so long are deleted, unless they are on hold; 0: "
+            "never"),
+    U32_ROW("retention.maxDiskMiB", retention_mib, 0, 1 << 28, 0,
+            "SANDBOX_MCP_RETENTION_MAX_DISK_MIB",
+            "while all sessions take more disk than this, those used longest ago are deleted, "
+            "unless they are on hold; 0: never"),
     U32_ROW("model.headSeconds", model_head_seconds, 1, 3600, 300, "SANDBOX_MCP_MODEL_HEAD_SECONDS",
             "time a model may take until its answer begins"),
     U32_ROW("model.silenceSeconds", model_silence_seconds, 1, 3600, 300,

@@ -20,6 +20,7 @@ static void (*const handlers[METHOD_COUNT])(struct request *request) = {
     [METHOD_SESSION_RESTORE] = on_session_restore,
     [METHOD_SESSION_FORK] = on_session_fork,
     [METHOD_SESSION_DELETE] = on_session_delete,
+    [METHOD_RETENTION_RUN] = on_retention_run,
     [METHOD_SECRET_SET] = on_secret_set,
     [METHOD_SECRET_LIST] = on_secret_list,
     [METHOD_SECRET_DELETE] = on_secret_delete,

@@ -138,6 +138,7 @@ void on_session_checkpoint(struct request *request);
 void on_session_restore(struct request *request);
 void on_session_fork(struct request *request);
 void on_session_delete(struct request *request);
+void on_retention_run(struct request *request); /* on_retention.c */
 /* on_service.c */
 void on_secret_set(struct request *request);
 void on_secret_list(struct request *request);

@@ -18,6 +18,7 @@ static const struct option {
                       "what is older: the cursor of the last answer" },
     [ARGS_BRANCH] = { "branch", 'b', VALUE_TEXT, "NAME", "branch to start from" },
     [ARGS_CHECKPOINT] = { "checkpoint", 'c', VALUE_NUMBER, "N", "as it was at this checkpoint" },
+    [ARGS_DRY_RUN] = { "dry-run", 0, VALUE_NONE, NULL, "only say what would be done" },
     [ARGS_FOLLOW] = { "follow", 'f', VALUE_NONE, NULL, "go on until the run has ended" },
     [ARGS_HELP] = { "help", 'h', VALUE_NONE, NULL, "print this help" },
     [ARGS_JSON] = { "json", 0, VALUE_NONE, NULL, "print JSON" },

@@ -15,6 +15,7 @@ enum args_option {
     ARGS_BEFORE,
     ARGS_BRANCH,
     ARGS_CHECKPOINT,
+    ARGS_DRY_RUN,
     ARGS_FOLLOW,
     ARGS_HELP,
     ARGS_JSON,

@@ -170,3 +170,19 @@ int cmd_rm(struct session *session, struct error *err)
     json_write_object_end(&writer);
     return call_and_print(session, "session.delete", &body, print_deleted, err);
 }
+
+static void print_retained_now(struct buf *out, const struct json_value *reply)
+{
+    print_retained(out, reply, clock_wall_ms(clock_system()));
+}
+
+int cmd_retention(struct session *session, struct error *err)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct json_writer writer;
+
+    begin(&writer, &body);
+    json_member_bool(&writer, "dryRun", session->args.has[ARGS_DRY_RUN]);
+    json_write_object_end(&writer);
+    return call_and_print(session, "retention.run", &body, print_retained_now, err);
+}

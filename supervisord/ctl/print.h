@@ -40,6 +40,7 @@ void print_result(struct buf *out, const struct json_value *run);
 void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms);
 void print_event(struct buf *out, const struct json_value *event);
 void print_session(struct buf *out, const struct json_value *session, uint64_t now_ms);
+void print_retained(struct buf *out, const struct json_value *reply, uint64_t now_ms);
 void print_sessions(struct buf *out, const struct json_value *list, uint64_t now_ms);
 void print_services(struct buf *out, const struct json_value *list);
 void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_ms);

@@ -2,6 +2,8 @@
 #ifndef RUN_INTERNAL_H
 #define RUN_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "agent/agent.h"
 #include "common/list.h"
 #include "common/log.h"
@@ -130,13 +132,16 @@ struct runs {
     struct list catalogues; /* catalogue::link */
     size_t open_runs;       /* run structs whose memory is not yet gone */
     struct handles handles;
-    uv_timer_t tick;  /* commits batched events, wakes subscribers, admits */
-    uv_timer_t again; /* tries a refused transaction again */
-    uv_timer_t carry; /* runs while something is queued that the machine can't carry */
+    uv_timer_t tick;      /* commits batched events, wakes subscribers, admits */
+    uv_timer_t again;     /* tries a refused transaction again */
+    uv_timer_t retention; /* daily, if there is a policy */
+    uv_timer_t carry;     /* runs while something is queued that the machine can't carry */
     bool admit_wanted;
     struct run_trust trust;
     bool trust_found;
     bool trying; /* trial.c */
+    bool retaining;
+    atomic_bool *retention_cancel; /* while it counts */
     bool closing;
     void (*closed)(void *data);
     void *closed_data;
@@ -435,6 +440,7 @@ void session_task_end(struct session_task *task); /* NULL is fine */
 /* ERR_CONFLICT while there can be no run of the session. */
 int session_task_check_run(struct runs *runs, const struct session_record *session,
                            struct error *err);
+bool session_task_any(struct runs *runs, const struct id *session);
 bool session_task_reads(struct runs *runs, const struct id *session);
 /* Changes the record on disk and the copies of live runs alike. */
 int session_change(struct runs *runs, const struct id *id,
@@ -474,6 +480,12 @@ void checkpoint_touch(struct run *run);        /* something was done */
 bool checkpoint_last(struct run *run);
 bool checkpoint_end(struct run *run); /* true when step_stop has to wait, and comes again */
 void collect_checkpoint_done(struct run *run);
+
+/* session_count.c: in a thread; 0 for a folder that isn't there. CANCEL may be NULL. */
+uint64_t session_count_folder(const char *folder, const atomic_bool *cancel);
+
+/* retention.c */
+void retention_start(struct runs *runs);
 
 /* restore.c, fork.c: what a dead supervisor left half done is done again, or away with. */
 int restore_recover(struct runs *runs, struct error *err);

@@ -126,7 +126,7 @@ static void runs_free(void *data)
 static void close_handles(struct runs *runs)
 {
     uv_handle_t *handles[] = { (uv_handle_t *)&runs->tick, (uv_handle_t *)&runs->again,
-                               (uv_handle_t *)&runs->carry };
+                               (uv_handle_t *)&runs->carry, (uv_handle_t *)&runs->retention };
 
     handles_close_all(&runs->handles, runs->loop, handles, ARRAY_LEN(handles));
 }
@@ -192,12 +192,15 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     handles_add(&runs->handles, (uv_handle_t *)&runs->again, runs);
     uv_timer_init(loop, &runs->carry);
     handles_add(&runs->handles, (uv_handle_t *)&runs->carry, runs);
+    uv_timer_init(loop, &runs->retention);
+    handles_add(&runs->handles, (uv_handle_t *)&runs->retention, runs);
     *out = runs;
     if (recover_all(runs, err) < 0 || restore_recover(runs, err) < 0) {
         runs_close(runs, NULL, NULL);
         *out = NULL;
         return -1;
     }
+    retention_start(runs);
     return 0;
 }
 
@@ -245,6 +248,9 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
     runs->closed = done;
     runs->closed_data = data;
     events_drop_all(runs);
+    uv_timer_stop(&runs->retention);
+    if (runs->retention_cancel != NULL)
+        atomic_store(runs->retention_cancel, true);
     catalogue_close(runs);
     chores_cancel(runs);
     LIST_EACH(&runs->live, link) {

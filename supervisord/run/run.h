@@ -102,6 +102,8 @@ struct runs_options {
     struct machine_limits machine;
     const char *machine_root; /* put before /proc; NULL or "": the real one */
     uint32_t disk_mib;        /* of a session's files; 0: not watched */
+    uint32_t retention_days;  /* sessions not used for longer go; 0: never */
+    uint32_t retention_mib;   /* beyond it those used longest ago go; 0: never */
     uint32_t checkpoint_mib;  /* of a session's checkpoints; 0: there are none */
     uint32_t checkpoint_count;
     uint32_t checkpoint_seconds; /* between them while a run works; 0: only at its turns */
@@ -225,6 +227,21 @@ int session_count(struct runs *runs, const struct id *id,
                   void *data, struct error *err);
 /* "working", "idle", or what is being done with it: "being deleted". */
 const char *session_state(struct runs *runs, const struct session_record *session);
+
+/* What is, or would be, deleted by age and disk use, those used longest ago first. */
+struct retained {
+    struct id id;
+    char *title;
+    uint64_t used_ms;
+    uint64_t bytes;
+    bool by_age; /* else for disk */
+    bool removed;
+};
+enum retention_mode { RETENTION_LOOK, RETENTION_REMOVE };
+typedef void (*retention_cb)(void *data, const struct retained *const *sessions, size_t count);
+/* DONE later. Sessions at work or on hold stay. One at a time: ERR_CONFLICT. */
+int retention_run(struct runs *runs, enum retention_mode mode, retention_cb done, void *data,
+                  struct error *err);
 
 /* A command in a live run's sandbox, as the agent's user. Callbacks from the loop; on_exit last. */
 struct run_exec;

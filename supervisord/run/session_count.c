@@ -13,21 +13,20 @@ struct count {
     void *data;
 };
 
-/* Of a folder that isn't there, 0. */
-static uint64_t bytes_of(const char *folder)
+uint64_t session_count_folder(const char *folder, const atomic_bool *cancel)
 {
     struct usage usage = { 0 };
     struct error ignored = ERROR_INIT;
 
-    return usage_walk(folder, NULL, &usage, &ignored) == 0 ? usage.bytes : 0;
+    return usage_walk(folder, cancel, &usage, &ignored) == 0 ? usage.bytes : 0;
 }
 
 static void walk(uv_work_t *work)
 {
     struct count *count = work->data;
 
-    count->usage.file_bytes = bytes_of(count->layout.session);
-    count->usage.checkpoint_bytes = bytes_of(count->layout.checkpoints);
+    count->usage.file_bytes = session_count_folder(count->layout.session, NULL);
+    count->usage.checkpoint_bytes = session_count_folder(count->layout.checkpoints, NULL);
 }
 
 static void set_usage(struct session_record *session, const void *data)

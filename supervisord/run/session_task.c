@@ -68,6 +68,13 @@ void session_task_end(struct session_task *task)
     free(task);
 }
 
+bool session_task_any(struct runs *runs, const struct id *session)
+{
+    return find(runs, session, SESSION_TASK_CHECKPOINT) != NULL ||
+           find(runs, session, SESSION_TASK_READ) != NULL ||
+           find(runs, session, SESSION_TASK_CHANGE) != NULL;
+}
+
 bool session_task_reads(struct runs *runs, const struct id *session)
 {
     return find(runs, session, SESSION_TASK_READ) != NULL;

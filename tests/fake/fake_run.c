@@ -281,6 +281,16 @@ int session_hold(struct runs *runs, const struct id *id, enum session_hold hold,
     return rc;
 }
 
+int retention_run(struct runs *runs, enum retention_mode mode, retention_cb done, void *data,
+                  struct error *err)
+{
+    (void)runs;
+    (void)mode;
+    (void)done;
+    (void)data;
+    return error_set(err, ERR_CONFLICT, 0, "there is no sandbox here");
+}
+
 const char *session_state(struct runs *runs, const struct session_record *session)
 {
     (void)runs;

@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { must, waitFor, withLab } from './lab.mjs';
-import { checkNothingLeft } from './living.mjs';
+import { checkNothingLeft, killNow, restart } from './living.mjs';
 
 const shell = { model: false, agent: false };
 
@@ -196,4 +196,41 @@ test('work is kept now and then, and old chains go', { timeout: 120000 }, () => 
     const large = await work(lab, 'head -c 9000000 /dev/urandom > large', { sessionId });
     const { events } = await lab.ctlJson(['logs', large.runId, '-n', '1000']);
     assert.ok(events.some(event => /no checkpoint.*checkpoints.maxMiB/.test(event.text)), JSON.stringify(events));
+}));
+
+test('retention removes what its dry run says, and nothing else', { timeout: 120000 }, () => withLab(shell, async lab => {
+    const repositoryFolder = await repository(lab);
+    const ids = [];
+    for (let number = 0; number < 4; number++)
+        ids.push((await work(lab, `head -c ${number === 1 ? 3000000 : 100000} /dev/urandom > data`, { repository: repositoryFolder })).sessionId);
+    const [held, large, old, newest] = ids;
+    await ok(lab, 'hold', held);
+    // What is no session of ours, beside them.
+    const foreign = [path.join(lab.state, 'sessions', 'notes'), path.join(lab.state, 'sessions', 'ses_00000000000000000000000000'), path.join(lab.state, 'elsewhere')];
+    for (const folder of foreign) {
+        fs.mkdirSync(folder);
+        fs.writeFileSync(path.join(folder, 'precious'), 'x');
+    }
+    const retention = (...args) => lab.ctlJson(['retention', ...args]);
+    assert.deepEqual((await retention()).sessions, [], 'nothing goes unless it is configured');
+
+    // A busy one counts, but stays, though it was used longest ago.
+    lab.writeConfig({ retention: { maxDiskMiB: 4 } });
+    const live = await lab.startScript('mkfifo /tmp/gate; read line < /tmp/gate', { sessionId: old });
+    await waitFor('it works', async () => (await lab.exec(live.runId, ['test', '-p', '/tmp/gate'])).code === 0);
+    await killNow(await lab.supervisorPid());
+    await restart(lab);
+    await waitFor('the run is taken up again', async () => (await lab.exec(live.runId, ['true'])).code === 0);
+    const dry = await retention('--dry-run');
+    assert.deepEqual(dry.sessions.map(each => [each.sessionId, each.reason, each.removed]), [[large, 'disk', false]]);
+    assert.deepEqual((await lab.ctlJson(['sessions'])).sessions.map(each => each.sessionId).sort(), [...ids].sort(), 'a dry run changes nothing');
+    assert.match((await lab.ctl(['retention', '--dry-run'])).stdout, new RegExp(`${large}.*disk +would go`));
+    const real = await retention();
+    assert.deepEqual(real.sessions, dry.sessions.map(each => ({ ...each, removed: true })));
+    assert.deepEqual((await lab.ctlJson(['sessions'])).sessions.map(each => each.sessionId).sort(), [held, old, newest].sort());
+    assert.ok(!fs.existsSync(path.join(lab.state, 'sessions', large)) && !fs.existsSync(path.join(lab.state, 'checkpoints', large)));
+    for (const folder of foreign)
+        assert.equal(fs.readFileSync(path.join(folder, 'precious'), 'utf8'), 'x');
+    await lab.exec(live.runId, ['sh', '-c', 'echo go > /tmp/gate']);
+    assert.equal((await lab.ended(live.runId)).status, 'completed');
 }));

@@ -144,6 +144,7 @@ TEST(every_setting_is_read_from_the_file)
         "    \"permissions\": \"deny\", \"questions\": \"deny\", \"answerSeconds\": 16,\n"
         "    \"unanswered\": \"stop\" },\n"
         "  \"checkpoints\": { \"seconds\": 7, \"maxMiB\": 8, \"count\": 9 },\n"
+        "  \"retention\": { \"days\": 10, \"maxDiskMiB\": 11 },\n"
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
         "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
@@ -185,6 +186,8 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->checkpoint_seconds, 7);
     CHECK_EQ(config->checkpoint_mib, 8);
     CHECK_EQ(config->checkpoint_count, 9);
+    CHECK_EQ(config->retention_days, 10);
+    CHECK_EQ(config->retention_mib, 11);
     CHECK_STR(config->setup_allow[0], "npm ci");
     CHECK_EQ(config->local_repository_count, 3u);
     CHECK_STR(config->local_repositories[0], "/home/someone/src");

@@ -1,0 +1,74 @@
+/* on_retention.c: retention.run. */
+#include "control/internal.h"
+#include "proto/msg_session.h"
+
+/* Outlives its request when the client goes away first. */
+struct pending {
+    struct request *request;
+    bool dry_run;
+};
+
+static void on_drop(struct request *request)
+{
+    struct pending *pending = request->state;
+
+    pending->request = NULL;
+}
+
+static void write_all(struct json_writer *writer, const struct retained *const *sessions,
+                      size_t count)
+{
+    json_write_name(writer, "sessions");
+    json_write_array(writer);
+    for (size_t i = 0; i < count; i++) {
+        const struct retained_view view = {
+            .sessionId = sessions[i]->id.text,
+            .title = sessions[i]->title,
+            .updatedAt = sessions[i]->used_ms,
+            .bytes = sessions[i]->bytes,
+            .reason = sessions[i]->by_age ? "age" : "disk",
+            .removed = sessions[i]->removed,
+        };
+
+        retained_view_write(writer, &view);
+    }
+    json_write_array_end(writer);
+}
+
+static void on_chosen(void *data, const struct retained *const *sessions, size_t count)
+{
+    struct pending *pending = data;
+    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
+    struct json_writer writer;
+
+    if (pending->request != NULL) {
+        json_write_init(&writer, &body);
+        json_write_object(&writer);
+        json_member_bool(&writer, "dryRun", pending->dry_run);
+        write_all(&writer, sessions, count);
+        json_write_object_end(&writer);
+        request_reply(pending->request, &body);
+    }
+    free(pending);
+}
+
+void on_retention_run(struct request *request)
+{
+    struct retention_params params = { 0 };
+    struct error err = ERROR_INIT;
+    struct pending *pending;
+
+    if (request_read(request, retention_fields, &params) < 0)
+        return;
+    pending = NEW(struct pending);
+    pending->request = request;
+    pending->dry_run = params.dryRun;
+    if (retention_run(request->control->runs, params.dryRun ? RETENTION_LOOK : RETENTION_REMOVE,
+                      on_chosen, pending, &err) < 0) {
+        free(pending);
+        request_fail(request, &err);
+        return;
+    }
+    request->state = pending;
+    request->drop = on_drop;
+}
