@@ -10,6 +10,7 @@ struct git_push {
     struct body_gate gate;
     struct git_push_options options;
     char *place;
+    char *only;     /* of the rules, which may change meanwhile */
     size_t read_at; /* the packets before it are whole */
     bool empty;     /* no command, only the flush with which git asks whether it may push */
     struct git_push_head head;
@@ -133,6 +134,7 @@ static void push_free(struct body_gate *gate)
     git_report_finish(&push->report);
     git_push_head_finish(&push->head);
     free(push->place);
+    free(push->only);
     free(push);
 }
 
@@ -153,6 +155,7 @@ struct body_gate *git_push_gate_new(const struct http_request *request,
     body_gate_init(&push->gate, &git_push_kind);
     push->options = *options;
     push->place = mem_strdup(options->place);
+    push->options.rules.only = push->only = mem_strdup(options->rules.only);
     /* Git never compresses a push, but servers would unpack it. */
     if (encoding != NULL && strcasecmp(encoding, "identity") != 0)
         push->gate.state = body_gate_refuse(&push->gate, 415, "push_encoding",

@@ -210,6 +210,8 @@ static const char *judge(const struct git_command *command, const struct git_pus
 
     if (!git_ref_valid(command->ref, strlen(command->ref)))
         return "push_ref_name";
+    if (rules->only != NULL && strcmp(command->ref, rules->only) != 0)
+        return "push_ref_not_allowed";
     for (size_t i = 0; i < rules->ref_count && !allowed; i++)
         allowed = git_ref_matches(rules->refs[i], command->ref);
     if (!allowed)

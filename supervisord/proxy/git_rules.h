@@ -79,6 +79,7 @@ struct git_push_rules {
     size_t ref_count;
     const char *branch; /* of the session; "" none */
     bool overwrite;     /* refs that exist may be changed and deleted */
+    const char *only;   /* nothing but this ref, if the rest allows it; NULL: no such bound */
 };
 
 /* The commit that this session pushed to REF last, as far as the server took it; NULL when it never

@@ -18,7 +18,12 @@
  * ----------------------------------------------------------------------------------------------------------
  */
 
-static void proxy_part_closed(struct proxy *proxy)
+void proxy_part_opened(struct proxy *proxy)
+{
+    proxy->open++;
+}
+
+void proxy_part_closed(struct proxy *proxy)
 {
     if (--proxy->open > 0)
         return;
@@ -160,6 +165,7 @@ void run_part_closed(struct run *run)
     free(run->repositories);
     git_tips_finish(&run->tips);
     free(run->origins);
+    free(run->only_ref);
     free(run);
     proxy_part_closed(proxy);
 }
@@ -264,7 +270,8 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->origins = mem_new_zero(proxy->services.count + 1, sizeof(struct origin *));
     run->grant.services = &proxy->services;
     run->grant.granted = run->granted;
-    run->grant.egress = &proxy->egress;
+    run->grant.egress = grant->no_hosts ? NULL : &proxy->egress;
+    run->only_ref = mem_strdup(grant->only_ref);
     run->grant.intercepts = proxy->ca != NULL;
     list_init(&run->conns);
     mark_granted(run, grant);
@@ -353,12 +360,27 @@ void proxy_open_listener(struct proxy *proxy, const char *run_id)
         run->grant.open_listener = true;
 }
 
+void proxy_limit_push(struct proxy *proxy, const char *run_id, const char *only_ref)
+{
+    struct run *run = find_run(proxy, run_id);
+
+    if (run == NULL || run->only_ref == NULL)
+        return;
+    free(run->only_ref);
+    run->only_ref = mem_strdup(only_ref);
+}
+
 void proxy_revoke(struct proxy *proxy, const char *run_id)
 {
     struct run *run = find_run(proxy, run_id);
 
     if (run != NULL)
         cut_run(run);
+}
+
+static void on_errands_closed(void *data)
+{
+    proxy_part_closed(data);
 }
 
 void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data)
@@ -370,7 +392,47 @@ void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data)
     proxy->done_data = data;
     while (!list_empty(&proxy->runs))
         cut_run(LIST_ENTRY(proxy->runs.next, struct run, link));
+    if (proxy->errands != NULL)
+        curl_loop_close(proxy->errands, on_errands_closed, proxy);
     uv_close((uv_handle_t *)&proxy->closer, on_closer_closed);
+}
+
+bool proxy_push_branch(const struct proxy *proxy, const char *service, const char *wanted,
+                       struct buf *out)
+{
+    const struct service *found = services_find(&proxy->services, service, strlen(service));
+    AUTO_FREE
+    char *ref = mem_printf("refs/heads/%s", wanted);
+
+    for (size_t i = 0; found != NULL && i < found->push_ref_count; i++) {
+        if (!git_ref_matches(found->push_refs[i], ref))
+            continue;
+        buf_append_str(out, wanted);
+        return true;
+    }
+    for (size_t i = 0; found != NULL && i < found->push_ref_count; i++) {
+        const char *pattern = found->push_refs[i];
+        size_t skip = str_starts(pattern, "refs/heads/") ? strlen("refs/heads/") : 0;
+
+        if (!str_ends(pattern, "/...") || (skip == 0 && str_starts(pattern, "refs/")))
+            continue;
+        buf_printf(out, "%.*s%s", (int)(strlen(pattern) - 3 - skip), pattern + skip, wanted);
+        return true;
+    }
+    return false;
+}
+
+void proxy_pushed_add(const char *pushed, const char *service, const char *path, const char *ref,
+                      const char *id, struct buf *out)
+{
+    struct git_tips tips = { .count = 0 };
+    AUTO_FREE
+    char *place = mem_printf("%s%s", service, path);
+
+    git_tips_parse(&tips, pushed);
+    git_tips_set(&tips, place, ref, id);
+    git_tips_format(&tips, out);
+    git_tips_finish(&tips);
 }
 
 bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *secret_present)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "common/buf.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "proxy/budget.h"
@@ -133,6 +134,10 @@ struct proxy_grant {
     const struct proxy_repository *repositories;
     size_t repository_count;
     const char *pushed; /* from on_pushed of an earlier run; NULL: nothing */
+    /* The only ref that may be pushed, where the service's rules allow it; "": none, NULL: what
+     * they allow. */
+    const char *only_ref;
+    bool no_hosts; /* services only */
 };
 /* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
  * HASH. ERR_CONFLICT if the run has one. */
@@ -147,6 +152,8 @@ int proxy_attach(struct proxy *proxy, const char *run_id, int listen_fd, struct 
 /* Nobody but the run's own programs reaches its listener: they may ask for hosts without the token.
  * Services need it all the same. */
 void proxy_open_listener(struct proxy *proxy, const char *run_id);
+/* Sets what proxy_grant::only_ref says, of a run that has one: "" none. */
+void proxy_limit_push(struct proxy *proxy, const char *run_id, const char *only_ref);
 /* Forgets the token and cuts the run's connections and streams at once. Unknown runs are ignored.
  */
 void proxy_revoke(struct proxy *proxy, const char *run_id);
@@ -175,6 +182,15 @@ int proxy_probe(struct proxy *proxy, const char *service, proxy_probe_cb done, v
                 struct error *err);
 /* "works", "secret_missing", … */
 const char *proxy_probe_name(enum proxy_probe_outcome outcome);
+
+/* What may be pushed there as a branch: WANTED itself, or WANTED below the first folder that the
+ * service's rules allow. False: there is no such. */
+bool proxy_push_branch(const struct proxy *proxy, const char *service, const char *wanted,
+                       struct buf *out);
+/* For on_pushed's text PUSHED (may be NULL): that the session has pushed ID to REF of the
+ * repository PATH as well. */
+void proxy_pushed_add(const char *pushed, const char *service, const char *path, const char *ref,
+                      const char *id, struct buf *out);
 
 /* For service.list and doctor: whether the service is known, and whether its secret is there. */
 bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *secret_present);

@@ -26,6 +26,7 @@ struct proxy {
     struct ca *ca;                  /* borrowed; NULL: none */
     struct tls_context *tls_server; /* for clients; NULL without a CA */
     struct tls_context *tls_client; /* for services; made at first use */
+    struct curl_loop *errands;      /* errand.c's; made at first use */
     struct list runs;               /* run::link */
     uv_idle_t closer; /* takes part in closing, so that DONE always comes from the loop */
     unsigned open;    /* runs, also those being closed, and the handle */
@@ -43,6 +44,7 @@ struct run {
     bool *granted;
     struct policy_repository *repositories; /* of the session */
     struct git_tips tips;                   /* what the session has pushed */
+    char *only_ref;                         /* NULL: what the services allow */
     struct listener *listener;              /* NULL before attach and after revoke */
     struct origin **origins; /* one a service, made at first use: connections are never shared
                                 between runs */
@@ -63,6 +65,9 @@ void run_part_closed(struct run *run);
 /* NULL with ERR when it can't be made: connections to a service; those to hosts. */
 struct origin *run_origin(struct run *run, const struct service *service, struct error *err);
 struct curl_loop *run_hosts(struct run *run, struct error *err);
+/* Of proxy::open. */
+void proxy_part_opened(struct proxy *proxy);
+void proxy_part_closed(struct proxy *proxy);
 /* The context for TLS towards services, or NULL with ERR. */
 struct tls_context *proxy_tls_client(struct proxy *proxy, struct error *err);
 /* A byte went either way. */

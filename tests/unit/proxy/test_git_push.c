@@ -121,6 +121,26 @@ TEST(verdicts_are_the_same_wherever_the_commands_are_cut)
     bench_finish(&bench);
 }
 
+TEST(a_grant_for_one_ref_is_for_no_other)
+{
+    struct bench bench;
+
+    bench_init(&bench);
+    bench.options.rules.branch = "work";
+    bench.options.rules.only = "refs/heads/agent/x";
+    CHECK_STR(VERDICT(&bench, ZERO " " ID_A " refs/heads/agent/x%" CAPS), "ok");
+    CHECK_STR(VERDICT(&bench, ZERO " " ID_A " refs/heads/agent/y%" CAPS), "push_ref_not_allowed");
+    CHECK_STR(VERDICT(&bench, ZERO " " ID_A " refs/heads/work%" CAPS), "push_ref_not_allowed");
+    CHECK_STR(VERDICT(&bench, ZERO " " ID_A " refs/heads/agent/x%" CAPS " atomic",
+                      ZERO " " ID_A " refs/heads/agent/y\n"),
+              "push_ref_not_allowed");
+    bench.options.rules.only = "refs/heads/main";
+    CHECK_STR(VERDICT(&bench, ZERO " " ID_A " refs/heads/main%" CAPS), "push_ref_not_allowed");
+    bench.options.rules.only = "";
+    CHECK_STR(VERDICT(&bench, ZERO " " ID_A " refs/heads/agent/x%" CAPS), "push_ref_not_allowed");
+    bench_finish(&bench);
+}
+
 TEST(refs_outside_the_prefix_are_refused_whatever_they_are_called)
 {
     static const struct {
