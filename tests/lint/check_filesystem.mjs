@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { filesOf, isC, lineAt, report, stripped } from './source.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const parts = ['run', 'workspace', 'control', 'web', 'proxy', 'agent'].map(name => `supervisord/${name}`);
+const parts = ['run', 'workspace', 'control', 'web', 'proxy', 'agent', 'forge'].map(name => `supervisord/${name}`);
 const calls = ['open', 'openat', 'openat2', 'open64', 'creat', 'fopen', 'freopen', 'opendir', 'mkdir', 'mkdirat', 'mkdtemp', 'mkstemp', 'mkostemp', 'unlink',
     'unlinkat', 'remove', 'rename', 'renameat', 'renameat2', 'symlink', 'symlinkat', 'link', 'linkat', 'chmod', 'fchmodat', 'chown', 'lchown',
     'fchownat', 'rmdir', 'mknod', 'mknodat', 'mkfifo', 'truncate', 'nftw', 'ftw', 'chdir', 'mount', 'umount2', 'execve', 'execv', 'execvp', 'execvpe', 'execl',
