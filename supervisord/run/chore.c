@@ -35,11 +35,14 @@ static void chore_free(struct chore *chore)
     free(chore);
 }
 
-/* The first failure says most. */
+/* The first failure says most. To a client "unavailable" would mean the supervisor. */
 static void fail(struct chore *chore, const struct error *err)
 {
-    if (chore->error.code == ERR_NONE)
-        chore->error = *err;
+    if (chore->error.code != ERR_NONE)
+        return;
+    chore->error = *err;
+    if (err->code == ERR_UNAVAILABLE)
+        chore->error.code = ERR_SYSTEM;
 }
 
 static void on_closed(void *data)
