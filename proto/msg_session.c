@@ -108,6 +108,25 @@ void session_view_members(struct json_writer *writer, const struct session_view 
     write_places(writer, view);
 }
 
+#define BACKUP_FIELDS                                                                              \
+    JSON_STRING_FIELD(struct backup_params, file, JSON_OPTIONAL, 1, 4096,                          \
+                      "Absolute path of the file."),                                               \
+        JSON_STRING_FIELD(struct backup_params, key, JSON_OPTIONAL, 1, 200,                        \
+                          "Name of the object in the configured storage."),                        \
+        JSON_STRING_FIELD(struct backup_params, passphrase, JSON_OPTIONAL, 1, 64,                  \
+                          "Name of the stored secret that seals the backup.")
+
+const struct json_field backup_create_fields[] = {
+    SESSION_FIELD(struct backup_params),
+    BACKUP_FIELDS,
+    JSON_FIELD_LAST,
+};
+
+const struct json_field backup_restore_fields[] = {
+    BACKUP_FIELDS,
+    JSON_FIELD_LAST,
+};
+
 const struct json_field retention_fields[] = {
     JSON_BOOL_FIELD(struct retention_params, dryRun, JSON_OPTIONAL,
                     "true only says which sessions would go; false if left out."),

@@ -71,6 +71,16 @@ struct session_fork_params {
 };
 extern const struct json_field session_fork_fields[];
 
+/* backup.create and backup.restore, which has no sessionId. Either file or key. */
+struct backup_params {
+    const char *sessionId;
+    const char *file;
+    const char *key;
+    const char *passphrase; /* the name of a secret */
+};
+extern const struct json_field backup_create_fields[];
+extern const struct json_field backup_restore_fields[];
+
 struct retention_params {
     bool dryRun;
 };

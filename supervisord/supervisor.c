@@ -498,16 +498,20 @@ static int start_control(struct supervisor *supervisor, struct error *err)
         services[i] =
             (struct control_service){ config->services[i].name, config->services[i].target,
                                       config->services[i].secret };
-    options = (struct control_options){ .socket_path = supervisor->paths->socket,
-                                        .state_dir = supervisor->paths->state,
-                                        .sandbox_tool = config->sandbox_bwrap,
-                                        .version = SANDBOX_VERSION,
-                                        .services = services,
-                                        .service_count = config->service_count,
-                                        .web_url = web_url,
-                                        .check_service = check_service,
-                                        .on_shutdown = stop,
-                                        .data = supervisor };
+    options =
+        (struct control_options){ .socket_path = supervisor->paths->socket,
+                                  .state_dir = supervisor->paths->state,
+                                  .sandbox_tool = config->sandbox_bwrap,
+                                  .version = SANDBOX_VERSION,
+                                  .services = services,
+                                  .service_count = config->service_count,
+                                  .storage = { config->backup_endpoint, config->backup_region,
+                                               config->backup_bucket, config->backup_access_key,
+                                               config->backup_secret_key },
+                                  .web_url = web_url,
+                                  .check_service = check_service,
+                                  .on_shutdown = stop,
+                                  .data = supervisor };
     options.listen_fd = take_socket(supervisor, err);
     if (options.listen_fd >= 0)
         rc = control_start(&supervisor->control, &supervisor->loop, supervisor->runs,

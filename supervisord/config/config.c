@@ -132,6 +132,40 @@ static int check_cache(char **value, const struct paths *paths)
     return -1;
 }
 
+static int check_endpoint(char **value, const struct paths *paths)
+{
+    static const char *const forms[] = { "https://", "http://127.0.0.1", "http://localhost",
+                                         "http://[::1]" };
+    const char *host = strstr(*value, "//");
+
+    (void)paths;
+    if ((*value)[0] == '\0')
+        return 0;
+    for (size_t i = 0; host != NULL && i < ARRAY_LEN(forms); i++) {
+        size_t len = strlen(forms[i]);
+        bool ends = i == 0 || strchr(":", (*value)[len]) != NULL;
+
+        if (strncmp(*value, forms[i], len) == 0 && ends && strpbrk(host + 2, "/@?# ") == NULL)
+            return has_control(*value) ? -1 : 0;
+    }
+    return -1;
+}
+
+static int check_bucket(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return strspn(*value, "abcdefghijklmnopqrstuvwxyz0123456789.-") == strlen(*value) ? 0 : -1;
+}
+
+static int check_secret_name(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return (*value)[0] >= 'A' && (*value)[0] <= 'Z' &&
+                   strspn(*value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(*value)
+               ? 0
+               : -1;
+}
+
 static int check_command(char **value, const struct paths *paths)
 {
     (void)paths;
@@ -468,6 +502,20 @@ const struct setting config_settings[] = {
             "SANDBOX_MCP_RETENTION_MAX_DISK_MIB",
             "while all sessions take more disk than this, those used longest ago are deleted, "
             "unless they are on hold; 0: never"),
+    TEXT_ROW("backup.endpoint", backup_endpoint, 0, 1024, "", check_endpoint,
+             "an https address without a path; http only for this machine",
+             "SANDBOX_MCP_BACKUP_ENDPOINT", "storage for backups, which speaks S3"),
+    TEXT_ROW("backup.region", backup_region, 1, 64, "us-east-1", check_plain, "a region's name",
+             "SANDBOX_MCP_BACKUP_REGION", "region of that storage"),
+    TEXT_ROW("backup.bucket", backup_bucket, 0, 63, "", check_bucket,
+             "a bucket's name: lower-case letters, digits, dots and dashes",
+             "SANDBOX_MCP_BACKUP_BUCKET", "bucket of that storage"),
+    TEXT_ROW("backup.accessKey", backup_access_key, 1, 64, "BACKUP_ACCESS_KEY", check_secret_name,
+             "the name of a secret", "SANDBOX_MCP_BACKUP_ACCESS_KEY_NAME",
+             "name of the secret that holds that storage's access key"),
+    TEXT_ROW("backup.secretKey", backup_secret_key, 1, 64, "BACKUP_SECRET_KEY", check_secret_name,
+             "the name of a secret", "SANDBOX_MCP_BACKUP_SECRET_KEY_NAME",
+             "name of the secret that holds that storage's secret key"),
     U32_ROW("model.headSeconds", model_head_seconds, 1, 3600, 300, "SANDBOX_MCP_MODEL_HEAD_SECONDS",
             "time a model may take until its answer begins"),
     U32_ROW("model.silenceSeconds", model_silence_seconds, 1, 3600, 300,

@@ -126,10 +126,15 @@ struct config {
     uint32_t model_retry_wait_seconds; /* from the first of them on */
     uint32_t model_requests;           /* of one run; 0: no limit */
     uint32_t stall_minutes;            /* no sign of progress: stalled */
-    uint32_t retention_days;           /* 0: sessions are kept for ever */
-    uint32_t retention_mib;            /* of all sessions; 0: any */
-    uint32_t checkpoint_seconds;       /* while a run works; 0: only at its turns */
-    uint32_t checkpoint_mib;           /* of one session's; 0: none are made */
+    char *backup_endpoint;             /* of storage that speaks S3; "" none */
+    char *backup_region;
+    char *backup_bucket;
+    char *backup_access_key; /* names of secrets */
+    char *backup_secret_key;
+    uint32_t retention_days;     /* 0: sessions are kept for ever */
+    uint32_t retention_mib;      /* of all sessions; 0: any */
+    uint32_t checkpoint_seconds; /* while a run works; 0: only at its turns */
+    uint32_t checkpoint_mib;     /* of one session's; 0: none are made */
     uint32_t checkpoint_count;
     char *web_listen; /* "127.0.0.1" */
     bool web_enabled;

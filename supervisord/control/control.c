@@ -10,8 +10,18 @@
 #define DEFAULT_REQUESTS 128
 #define SWEEP_MS 2000
 
+static char **storage_slot(struct control_storage *storage, size_t index)
+{
+    char **slots[] = { &storage->endpoint, &storage->region, &storage->bucket, &storage->access_key,
+                       &storage->secret_key };
+
+    return index < ARRAY_LEN(slots) ? slots[index] : NULL;
+}
+
 static void control_free(struct control *control)
 {
+    char **slot;
+
     for (size_t i = 0; i < control->service_count; i++) {
         free(control->services[i].name);
         free(control->services[i].target);
@@ -19,6 +29,8 @@ static void control_free(struct control *control)
     }
     free(control->services);
     reply_cache_free(control->replies);
+    for (size_t i = 0; (slot = storage_slot(&control->storage, i)) != NULL; i++)
+        free(*slot);
     free(control->socket_path);
     free(control->state_dir);
     free(control->sandbox_tool);
@@ -113,6 +125,7 @@ void control_sweep_soon(struct control *control)
 
 static void copy_options(struct control *control, const struct control_options *options)
 {
+    char **slot;
     control->socket_path = mem_strdup(options->socket_path);
     control->state_dir = mem_strdup(options->state_dir);
     control->sandbox_tool = mem_strdup(options->sandbox_tool);
@@ -122,6 +135,9 @@ static void copy_options(struct control *control, const struct control_options *
     control->on_shutdown = options->on_shutdown;
     control->check_service = options->check_service;
     control->data = options->data;
+    control->storage = options->storage;
+    for (size_t i = 0; (slot = storage_slot(&control->storage, i)) != NULL; i++)
+        *slot = mem_strdup(*slot != NULL ? *slot : "");
     control->services = mem_new_zero(options->service_count + 1, sizeof(*control->services));
     control->service_count = options->service_count;
     for (size_t i = 0; i < options->service_count; i++) {

@@ -28,6 +28,15 @@ struct control_service_check {
 };
 typedef void (*control_service_check_cb)(void *check, const struct control_service_check *result);
 
+/* Where backups may go; the last two are names of secrets. */
+struct control_storage {
+    char *endpoint; /* "" none */
+    char *region;
+    char *bucket;
+    char *access_key;
+    char *secret_key;
+};
+
 struct control_options {
     int listen_fd; /* a listening socket (taken); the roof bound it early so that a second daemon
                       can't start */
@@ -39,6 +48,7 @@ struct control_options {
     uint32_t max_requests;    /* in flight per connection; 0: 128 */
     const struct control_service *services;
     size_t service_count;
+    struct control_storage storage; /* borrowed for the call; NULL counts as "" */
     /* The web address of a run, written into OUT ("" when there is no web view). */
     void (*web_url)(void *data, const char *run_id, struct buf *out);
     /* Tries a service's credential. DONE runs once, perhaps before this returns. */

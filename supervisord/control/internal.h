@@ -37,6 +37,7 @@ struct control {
     struct reply_cache *replies; /* of run.get, about runs that have ended */
     struct known_service *services;
     size_t service_count;
+    struct control_storage storage;
     void (*web_url)(void *data, const char *run_id, struct buf *out);
     int (*check_service)(void *data, const char *service, control_service_check_cb done,
                          void *check, struct error *err);
@@ -138,6 +139,8 @@ void on_session_checkpoint(struct request *request);
 void on_session_restore(struct request *request);
 void on_session_fork(struct request *request);
 void on_session_delete(struct request *request);
+void on_backup_create(struct request *request); /* on_backup.c */
+void on_backup_restore(struct request *request);
 void on_retention_run(struct request *request); /* on_retention.c */
 /* on_service.c */
 void on_secret_set(struct request *request);

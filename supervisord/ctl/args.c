@@ -31,6 +31,8 @@ static const struct option {
     [ARGS_MODEL] = { "model", 'm', VALUE_TEXT, "NAME", "model as provider/name" },
     [ARGS_NO_REPO] = { "no-repo", 0, VALUE_NONE, NULL,
                        "start in an empty folder, also inside a git checkout" },
+    [ARGS_PASSPHRASE] = { "passphrase", 0, VALUE_TEXT, "SECRET",
+                          "name of the stored secret that seals the backup" },
     [ARGS_PATH] = { "path", 'p', VALUE_TEXT, "PATH", "only files at or below it" },
     [ARGS_REPO] = { "repo", 'r', VALUE_TEXT, "URL|DIR",
                     "repository; default: the git checkout around the current folder" },

@@ -25,6 +25,7 @@ enum args_option {
     ARGS_MODE,
     ARGS_MODEL,
     ARGS_NO_REPO,
+    ARGS_PASSPHRASE,
     ARGS_PATH,
     ARGS_REPO,
     ARGS_SERVICE,

@@ -1,4 +1,8 @@
 /* cmd_session.c: the commands about sessions. */
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+
 #include "common/clock.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -67,7 +71,7 @@ static void print_deleted(struct buf *out, const struct json_value *reply)
     buf_append_str(out, "deleted\n");
 }
 
-static void print_forked(struct buf *out, const struct json_value *reply)
+static void print_id(struct buf *out, const struct json_value *reply)
 {
     const char *id = json_string(json_get(reply, "sessionId"));
 
@@ -99,7 +103,7 @@ static const struct verb {
     { "rename", "session.rename", TITLE, NULL, print_done },
     { "checkpoint", "session.checkpoint", NOTHING, NULL, print_checkpoint },
     { "restore", "session.restore", CHECKPOINT, NULL, print_done },
-    { "fork", "session.fork", OPTIONS, NULL, print_forked },
+    { "fork", "session.fork", OPTIONS, NULL, print_id },
     { "hold", "session.hold", NOTHING, "true", print_done },
     { "release", "session.hold", NOTHING, "false", print_done },
     { "rm", "session.delete", NOTHING, NULL, print_deleted },
@@ -185,4 +189,48 @@ int cmd_retention(struct session *session, struct error *err)
     json_member_bool(&writer, "dryRun", session->args.has[ARGS_DRY_RUN]);
     json_write_object_end(&writer);
     return call_and_print(session, "retention.run", &body, print_retained_now, err);
+}
+
+/* A file is named as seen from here. */
+static int write_place(struct json_writer *writer, const char *word, struct error *err)
+{
+    char here[PATH_MAX];
+
+    if (str_starts(word, "s3:")) {
+        json_member_string(writer, "key", word + 3);
+        return 0;
+    }
+    if (word[0] == '/') {
+        json_member_string(writer, "file", word);
+        return 0;
+    }
+    if (getcwd(here, sizeof(here)) == NULL)
+        return error_set(err, ERR_SYSTEM, errno, "the current folder");
+    AUTO_FREE
+    char *path = mem_printf("%s/%s", here, word);
+    json_member_string(writer, "file", path);
+    return 0;
+}
+
+int cmd_backup(struct session *session, struct error *err)
+{
+    const struct args *args = &session->args;
+    bool create = str_equal(args->words[0], "create") && args->word_count == 3;
+    bool restore = str_equal(args->words[0], "restore") && args->word_count == 2;
+    AUTO_BUF struct buf body = BUF_INIT(1u << 20);
+    struct json_writer writer;
+
+    if (!create && !restore)
+        return error_set(err, ERR_INVALID, 0,
+                         "usage: sandboxctl backup create SESSION FILE|s3:KEY | restore "
+                         "FILE|s3:KEY");
+    begin(&writer, &body);
+    if (create)
+        json_member_string(&writer, "sessionId", args->words[1]);
+    if (write_place(&writer, args->words[args->word_count - 1], err) < 0)
+        return -1;
+    json_member_string_opt(&writer, "passphrase", args->text[ARGS_PASSPHRASE]);
+    json_write_object_end(&writer);
+    return call_and_print(session, create ? "backup.create" : "backup.restore", &body, print_id,
+                          err);
 }

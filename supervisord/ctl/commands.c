@@ -121,6 +121,17 @@ static const struct ctl_command commands[] = {
       SESSION_START,
       CONNECT_FIRST,
       cmd_rm },
+    { "backup",
+      "create SESSION FILE|s3:KEY | restore FILE|s3:KEY",
+      "a session into one file, and back, also on another machine",
+      "s3:KEY is an object of the storage that backup.* in the configuration names. With "
+      "--passphrase the backup is sealed:\n"
+      "sandboxctl secret set BACKUP_PASSPHRASE; sandboxctl backup create SESSION FILE --passphrase "
+      "BACKUP_PASSPHRASE",
+      { COMMON | ARGS_BIT(ARGS_PASSPHRASE), 2, 3, 0 },
+      SESSION_START,
+      CONNECT_FIRST,
+      cmd_backup },
     { "retention",
       "[--dry-run]",
       "delete sessions by age and disk use, as retention.* is set",

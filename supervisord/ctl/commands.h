@@ -49,6 +49,7 @@ int cmd_service(struct session *session, struct error *err);
 int cmd_sessions(struct session *session, struct error *err);
 int cmd_session(struct session *session, struct error *err);
 int cmd_rm(struct session *session, struct error *err);
+int cmd_backup(struct session *session, struct error *err);
 int cmd_retention(struct session *session, struct error *err);
 
 /* doctor.c */

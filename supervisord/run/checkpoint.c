@@ -412,9 +412,8 @@ static void on_unpacked(void *data, const struct command_result *result, const s
     done(done_data, local.code != ERR_NONE ? &local : NULL);
 }
 
-/* "3 4 5": those that are needed for NUMBER, in order. */
-static char *chain_of(struct runs *runs, const struct id *session, uint32_t number,
-                      struct error *err)
+char *checkpoint_chain(struct runs *runs, const struct id *session, uint32_t number,
+                       struct error *err)
 {
     struct overview *all = overview_new(runs, session, err);
     AUTO_BUF struct buf text = BUF_INIT(KNOWN_MAX * 11);
@@ -441,7 +440,7 @@ int checkpoint_unpack(struct runs *runs, const struct session_record *session,
                       struct error *err)
 {
     AUTO_FREE
-    char *chain = chain_of(runs, from, number, err);
+    char *chain = checkpoint_chain(runs, from, number, err);
     AUTO_FREE
     char *name = mem_printf("%s-c", session->id.text);
     struct unpacking *unpacking;

@@ -141,6 +141,7 @@ struct runs {
     bool trust_found;
     bool trying; /* trial.c */
     bool retaining;
+    bool backing_up;               /* or bringing back */
     atomic_bool *retention_cancel; /* while it counts */
     bool closing;
     void (*closed)(void *data);
@@ -363,6 +364,7 @@ int request_find_repetition(struct runs *runs, const struct message_key *key,
 /* A new run, whose key is known to be new. */
 int request_create(struct runs *runs, const struct run_request *request, const uint8_t hash[32],
                    struct run_record *run, struct error *err);
+int session_uid(struct runs *runs, uint32_t *uid, struct error *err);
 /* Gives a new session its id and its uid. */
 int session_new_id(struct runs *runs, struct session_record *session, struct error *err);
 const struct run_model_service *request_model_service(const struct runs *runs, const char *model);
@@ -483,6 +485,10 @@ void collect_checkpoint_done(struct run *run);
 
 /* session_count.c: in a thread; 0 for a folder that isn't there. CANCEL may be NULL. */
 uint64_t session_count_folder(const char *folder, const atomic_bool *cancel);
+
+/* "3 4 5": those that are needed for checkpoint NUMBER, in order; heap, NULL with ERR. */
+char *checkpoint_chain(struct runs *runs, const struct id *session, uint32_t number,
+                       struct error *err);
 
 /* retention.c */
 void retention_start(struct runs *runs);

@@ -212,7 +212,7 @@ static int continue_session(struct runs *runs, const struct run_request *request
     return continue_in(runs, request, session, err);
 }
 
-static int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
+int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
 {
     if (geteuid() != 0) {
         *uid = (uint32_t)geteuid();

@@ -228,6 +228,18 @@ int session_count(struct runs *runs, const struct id *id,
 /* "working", "idle", or what is being done with it: "being deleted". */
 const char *session_state(struct runs *runs, const struct session_record *session);
 
+/* A session in one file, for another machine. PLACE is taken over, also on failure. One at a time:
+ * ERR_CONFLICT. */
+struct backup_place;
+int session_backup(struct runs *runs, const struct id *id, struct backup_place *place,
+                   session_cb done, void *data, struct error *err);
+/* The session that the file holds, under its own id: ERR_CONFLICT when that is there. */
+int session_bring_back(struct runs *runs, struct backup_place *place,
+                       void (*done)(void *data, const struct id *session, const struct error *err),
+                       void *data, struct error *err);
+
+bool runs_backup_at_work(const struct runs *runs);
+
 /* What is, or would be, deleted by age and disk use, those used longest ago first. */
 struct retained {
     struct id id;

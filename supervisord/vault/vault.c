@@ -342,6 +342,26 @@ struct secret *vault_get(struct vault *vault, const char *name, struct error *er
     return NULL;
 }
 
+struct secret *vault_copy(struct vault *vault, const char *name, struct error *err)
+{
+    struct secret *secret = vault_get(vault, name, err);
+    struct secret *copy;
+    const char *bytes;
+    size_t len;
+
+    if (secret == NULL) {
+        error_wrap(err, "secret %s", name);
+        return NULL;
+    }
+    bytes = secret_open(secret, &len);
+    copy = secret_new(bytes, len);
+    secret_shut(secret);
+    secret_unref(secret);
+    if (copy == NULL)
+        error_set(err, ERR_LIMIT, 0, "no locked memory is left");
+    return copy;
+}
+
 bool vault_has(struct vault *vault, const char *name)
 {
     struct stamp stamp;

@@ -41,6 +41,8 @@ void vault_take_environment(struct vault *vault, const char *name);
 /* A reference to the secret, or NULL with ERR_NOT_FOUND (or ERR_SYSTEM/ERR_BUG: can't be opened
  * with this key). */
 struct secret *vault_get(struct vault *vault, const char *name, struct error *err);
+/* The same, but a copy that shares nothing with others: for a thread. */
+struct secret *vault_copy(struct vault *vault, const char *name, struct error *err);
 bool vault_has(struct vault *vault, const char *name);
 
 /* What this program itself must keep and no user names or sees, sealed in the same way in the file

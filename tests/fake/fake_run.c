@@ -1,6 +1,7 @@
 /* fake_run.c: the functions of run/run.h over a real store, with no sandbox behind them: a run does
  * what the test says. Tests of control and web include this file, so that their programs hold these
  * functions and the real library's stay out. */
+#include "backup/backup.h"
 #include "run/run.h"
 
 #include "common/list.h"
@@ -281,6 +282,40 @@ int session_hold(struct runs *runs, const struct id *id, enum session_hold hold,
     return rc;
 }
 
+/* What needs a sandbox is refused. */
+static int no_sandbox(struct error *err)
+{
+    return error_set(err, ERR_CONFLICT, 0, "there is no sandbox here");
+}
+
+bool runs_backup_at_work(const struct runs *runs)
+{
+    (void)runs;
+    return false;
+}
+
+int session_backup(struct runs *runs, const struct id *id, struct backup_place *place,
+                   session_cb done, void *data, struct error *err)
+{
+    (void)runs;
+    (void)id;
+    (void)done;
+    (void)data;
+    backup_place_free(place);
+    return no_sandbox(err);
+}
+
+int session_bring_back(struct runs *runs, struct backup_place *place,
+                       void (*done)(void *data, const struct id *session, const struct error *err),
+                       void *data, struct error *err)
+{
+    (void)runs;
+    (void)done;
+    (void)data;
+    backup_place_free(place);
+    return no_sandbox(err);
+}
+
 int retention_run(struct runs *runs, enum retention_mode mode, retention_cb done, void *data,
                   struct error *err)
 {
@@ -296,12 +331,6 @@ const char *session_state(struct runs *runs, const struct session_record *sessio
     (void)runs;
     (void)session;
     return "idle";
-}
-
-/* What needs a sandbox is refused. */
-static int no_sandbox(struct error *err)
-{
-    return error_set(err, ERR_CONFLICT, 0, "there is no sandbox here");
 }
 
 int session_checkpoint(struct runs *runs, const struct id *id,

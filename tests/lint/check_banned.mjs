@@ -39,9 +39,9 @@ for (const file of filesOf(root, folders, isC)) {
             /WNOHANG/.test(match[2]) || allowedToWait.has(`${file} ${match[1]}`) ? null : `${match[1]}() blocks the loop`);
     if (!/^common\/json/.test(file))
         find(file, code, /\bcJSON_?\w*/g, match => `${match[0]}: cJSON is touched by common/json*.c only`);
-    if (!/^supervisord\/(vault|proxy\/(inject|scrub)|notice\/credential)/.test(file))
+    if (!/^supervisord\/(vault|backup|proxy\/(inject|scrub)|notice\/credential)/.test(file))
         find(file, code, /\bsecret_open\s*\(/g,
-            () => 'a secret is opened by supervisord/proxy/inject.c and notice/credential.c only, and what is looked for in answers by scrub.c');
+            () => 'a secret is opened by supervisord/proxy/inject.c and notice/credential.c only, and what is looked for in answers by scrub.c, and what seals or signs a backup in backup/');
     // Beside apply.c, only the making of a new record gives it its first state.
     if (!/^supervisord\/run\/(apply|request)\.c$/.test(file))
         find(file, code, /->state\s*=\s*RUN_/g, () => "a run's state is written by run/apply.c only");

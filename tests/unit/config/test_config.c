@@ -144,6 +144,9 @@ TEST(every_setting_is_read_from_the_file)
         "    \"permissions\": \"deny\", \"questions\": \"deny\", \"answerSeconds\": 16,\n"
         "    \"unanswered\": \"stop\" },\n"
         "  \"checkpoints\": { \"seconds\": 7, \"maxMiB\": 8, \"count\": 9 },\n"
+        "  \"backup\": { \"endpoint\": \"https://s3.example\", \"region\": \"r\", \"bucket\": "
+        "\"b\",\n"
+        "    \"accessKey\": \"A\", \"secretKey\": \"S\" },\n"
         "  \"retention\": { \"days\": 10, \"maxDiskMiB\": 11 },\n"
         "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
@@ -186,6 +189,9 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->checkpoint_seconds, 7);
     CHECK_EQ(config->checkpoint_mib, 8);
     CHECK_EQ(config->checkpoint_count, 9);
+    CHECK_STR(config->backup_endpoint, "https://s3.example");
+    CHECK_STR(config->backup_bucket, "b");
+    CHECK_STR(config->backup_secret_key, "S");
     CHECK_EQ(config->retention_days, 10);
     CHECK_EQ(config->retention_mib, 11);
     CHECK_STR(config->setup_allow[0], "npm ci");
