@@ -39,6 +39,7 @@ struct client {
     struct list queue; /* struct queued::link: messages for others than the running client_call */
     void (*trace)(void *data, bool out, const char *text, size_t len);
     void *trace_data;
+    bool takes_blobs;
 };
 
 struct queued {
@@ -156,11 +157,13 @@ static bool peek(const struct client *client, const struct frame *frame,
     return true;
 }
 
-static int read_message(const struct frame *frame, struct client_message *message,
-                        struct error *err)
+static int read_message(const struct client *client, const struct frame *frame,
+                        struct client_message *message, struct error *err)
 {
     struct json_doc *doc;
 
+    if (frame->kind == FRAME_KIND_BLOB && client->takes_blobs)
+        return 0;
     if (frame->kind != FRAME_KIND_JSON)
         return error_set(err, ERR_BUG, 0, "the supervisor sent a blob");
     if (json_parse(&doc, frame->data, frame->len, FRAME_JSON_MAX, err) < 0 ||
@@ -189,7 +192,7 @@ static int take_message(struct client *client, struct client_message *message, s
     if (client->trace)
         client->trace(client->trace_data, false, frame.kind == FRAME_KIND_BLOB ? NULL : frame.data,
                       frame.len);
-    if (!peek(client, &frame, message) && read_message(&frame, message, err) < 0)
+    if (!peek(client, &frame, message) && read_message(client, &frame, message, err) < 0)
         return -1;
     message->text = frame.data;
     message->len = frame.len;
@@ -484,6 +487,11 @@ void client_set_trace(struct client *client,
 int client_fd(const struct client *client)
 {
     return client->fd;
+}
+
+void client_take_blobs(struct client *client)
+{
+    client->takes_blobs = true;
 }
 
 bool client_ready(const struct client *client)

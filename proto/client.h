@@ -48,7 +48,8 @@ int client_cancel(struct client *client, uint64_t id, struct error *err);
 /* One message from the daemon. DOC owns what the envelope borrows; release with
  * client_message_finish. */
 struct client_message {
-    struct json_doc *doc; /* NULL: a reply to a client of client_open, whose body is text only */
+    struct json_doc *doc; /* NULL: a reply to a client of client_open, whose body is text only; or
+                             bytes, at TEXT, which belong to the event before */
     struct envelope envelope;
     const char *body; /* then, borrowed like TEXT: not yet looked at, see client_message_read */
     size_t body_len;
@@ -60,6 +61,9 @@ struct client_message {
  * connection is of no use any more. */
 int client_message_read(struct client_message *message, struct error *err);
 void client_message_finish(struct client_message *message);
+
+/* From now on blobs are taken too, by client_next only. Else a blob breaks the protocol. */
+void client_take_blobs(struct client *client);
 
 /* Next message: waits at most TIMEOUT_MS (-1: for ever, 0: only what is there). 1: MESSAGE filled;
  * 0: nothing in time; -1: the connection is over (ERR_UNAVAILABLE) or the daemon broke the

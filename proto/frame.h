@@ -16,7 +16,8 @@
 
 enum frame_kind {
     FRAME_KIND_JSON = 'J',
-    FRAME_KIND_BLOB = 'B', /* raw bytes that belong to the JSON frame before it: a secret's value */
+    FRAME_KIND_BLOB = 'B', /* raw bytes that belong to the JSON frame before it: a secret's value,
+                              a piece of a file */
 };
 
 struct frame {

@@ -82,6 +82,19 @@ static void write_places(struct json_writer *writer, const struct session_view *
     json_write_array_end(writer);
 }
 
+static void write_pull(struct json_writer *writer, const struct session_view *view)
+{
+    if (view->pullUrl == NULL || view->pullUrl[0] == '\0')
+        return;
+    json_write_name(writer, "pullRequest");
+    json_write_object(writer);
+    json_member_u64(writer, "number", view->pullNumber);
+    json_member_string(writer, "url", view->pullUrl);
+    json_member_string(writer, "branch", view->pullBranch);
+    json_member_string(writer, "base", view->pullBase);
+    json_write_object_end(writer);
+}
+
 void session_view_write(struct json_writer *writer, const struct session_view *view)
 {
     json_write_object(writer);
@@ -106,6 +119,7 @@ void session_view_members(struct json_writer *writer, const struct session_view 
     json_member_u64_opt(writer, "fileBytes", view->fileBytes);
     json_member_u64_opt(writer, "checkpointBytes", view->checkpointBytes);
     write_places(writer, view);
+    write_pull(writer, view);
 }
 
 #define BACKUP_FIELDS                                                                              \

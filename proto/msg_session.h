@@ -34,6 +34,10 @@ struct session_view {
     uint64_t checkpointBytes;
     const struct session_place_view *places; /* borrowed; those without a repository are left out */
     size_t place_count;
+    const char *pullUrl; /* of its newest pull request, "" none; and the members below */
+    uint64_t pullNumber;
+    const char *pullBranch;
+    const char *pullBase;
 };
 void session_view_write(struct json_writer *writer, const struct session_view *view);
 /* The members without the braces. */

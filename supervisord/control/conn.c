@@ -147,6 +147,22 @@ bool request_event(struct request *request, const struct buf *body)
     return request->conn->closing || !stream_over_high(request->conn->stream);
 }
 
+bool request_event_blob(struct request *request, const void *data, size_t len)
+{
+    AUTO_BUF struct buf body = BUF_INIT(64);
+    struct conn *conn = request->conn;
+    struct error err = ERROR_INIT;
+
+    buf_printf(&body, "{\"bytes\":%zu}", len);
+    request_event(request, &body);
+    if (conn->closing)
+        return true;
+    if (frame_append(&conn->out, FRAME_KIND_BLOB, data, len, &err) < 0)
+        BUG(err.text);
+    conn_send(conn);
+    return !stream_over_high(conn->stream);
+}
+
 size_t request_queued(const struct request *request)
 {
     const struct conn *conn = request->conn;

@@ -107,6 +107,8 @@ void request_end(struct request *request, const struct buf *body);
 void request_reply_open(struct request *request, const struct buf *body);
 /* False when the connection's queue is over its high mark: stop sending until drain. */
 bool request_event(struct request *request, const struct buf *body);
+/* The same for LEN bytes, at most FRAME_BLOB_MAX: an event {"bytes":LEN}, and a blob. */
+bool request_event_blob(struct request *request, const void *data, size_t len);
 size_t request_queued(const struct request *request);
 
 /* The answer to hello: the connection serves from now on; or the request fails and the connection
@@ -142,6 +144,9 @@ void on_session_delete(struct request *request);
 void on_backup_create(struct request *request); /* on_backup.c */
 void on_backup_restore(struct request *request);
 void on_retention_run(struct request *request); /* on_retention.c */
+/* on_pr.c, on_files.c */
+void on_pr_create(struct request *request);
+void on_files_take(struct request *request);
 /* on_service.c */
 void on_secret_set(struct request *request);
 void on_secret_list(struct request *request);
@@ -166,6 +171,10 @@ void run_context(struct control *control, const struct run_record *run, struct b
  * afterwards. */
 int run_load_by_text(struct control *control, const char *text, struct run_record *run,
                      struct error *err);
+/* What RUN_TEXT or SESSION_TEXT, of which one is given, means. RUN is initialised; its id is ""
+ * when the session was named. */
+int session_by_text(struct control *control, const char *run_text, const char *session_text,
+                    struct run_record *run, struct id *session, struct error *err);
 int session_id_parse(const char *text, struct id *id, struct error *err);
 #define CONTROL_BODY_MAX (FRAME_JSON_MAX - 1024u) /* leaves room for the envelope */
 

@@ -27,6 +27,22 @@ int run_load_by_text(struct control *control, const char *text, struct run_recor
     return -1;
 }
 
+int session_by_text(struct control *control, const char *run_text, const char *session_text,
+                    struct run_record *run, struct id *session, struct error *err)
+{
+    bool by_run = run_text != NULL && run_text[0] != '\0';
+    bool by_session = session_text != NULL && session_text[0] != '\0';
+
+    if (by_run == by_session)
+        return error_argument(err, "runId", "give either runId or sessionId");
+    if (by_session)
+        return session_id_parse(session_text, session, err);
+    if (run_load_by_text(control, run_text, run, err) < 0)
+        return -1;
+    *session = run->session;
+    return 0;
+}
+
 int session_id_parse(const char *text, struct id *id, struct error *err)
 {
     if (id_parse(ID_KIND_SESSION, text, id))

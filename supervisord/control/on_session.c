@@ -33,6 +33,10 @@ static void fill_view(struct runs *runs, const struct session_record *session,
         .checkpointBytes = session->checkpoint_bytes,
         .places = places,
         .place_count = session->place_count,
+        .pullUrl = session->pull_url,
+        .pullNumber = session->pull_number,
+        .pullBranch = session->pull_branch,
+        .pullBase = session->pull_base,
     };
     for (size_t i = 0; i < session->place_count; i++)
         places[i] =

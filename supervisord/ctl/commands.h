@@ -52,6 +52,13 @@ int cmd_rm(struct session *session, struct error *err);
 int cmd_backup(struct session *session, struct error *err);
 int cmd_retention(struct session *session, struct error *err);
 
+/* cmd_out.c */
+int cmd_pr(struct session *session, struct error *err);
+int cmd_pull(struct session *session, struct error *err);
+int cmd_export(struct session *session, struct error *err);
+int cmd_files(struct session *session, struct error *err);
+int cmd_cat(struct session *session, struct error *err);
+
 /* doctor.c */
 int cmd_doctor(struct session *session, struct error *err);
 

@@ -8,6 +8,7 @@
 #include "io/io.h"
 
 #define ERR_TAIL_MAX 4096
+#define LEFT_OPEN_MS 500 /* how long streams may stay open past the exit */
 
 struct command {
     uv_loop_t *loop;
@@ -21,6 +22,7 @@ struct command {
     bool spawned;
     bool exited;
     bool over; /* cancelled or reported */
+    bool paused;
     struct command_result result;
     struct buf out;
     struct buf tail;
@@ -152,10 +154,15 @@ static void on_timer(uv_timer_t *timer)
 {
     struct command *command = timer->data;
     uint64_t now = uv_now(command->loop);
+
+    if (command->paused)
+        command->heard_ms = now; /* it is not the program that is silent */
     bool late = command->deadline_ms != 0 && now >= command->deadline_ms;
     bool silent =
         command->options.silence_ms != 0 && now - command->heard_ms >= command->options.silence_ms;
 
+    if (command->exited && command->paused)
+        return; /* what is there is still to be read */
     if (command->exited) {
         /* Something left behind holds the streams open: what is there must do. */
         report(command, NULL);
@@ -201,7 +208,7 @@ static void on_exit_status(void *data, const struct sandbox_exit *status, const 
             sandbox_forget(command->sandbox, command->process);
             finish_if_done(command);
             if (!command->over)
-                uv_timer_start(&command->timer, on_timer, 500, 0);
+                uv_timer_start(&command->timer, on_timer, LEFT_OPEN_MS, 0);
         }
     }
     command_unref(command);
@@ -290,6 +297,27 @@ int command_start(struct command **out, uv_loop_t *loop, struct sandbox *sandbox
     arm(command);
     *out = command;
     return 0;
+}
+
+void command_pause(struct command *command)
+{
+    if (command->over || command->paused)
+        return;
+    command->paused = true;
+    if (command->streams[0] != NULL)
+        stream_pause(command->streams[0]);
+}
+
+void command_resume(struct command *command)
+{
+    if (command->over || !command->paused)
+        return;
+    command->paused = false;
+    command->heard_ms = uv_now(command->loop);
+    if (command->streams[0] != NULL)
+        stream_resume(command->streams[0]);
+    if (command->exited)
+        uv_timer_start(&command->timer, on_timer, LEFT_OPEN_MS, 0);
 }
 
 void command_cancel(struct command *command)

@@ -40,6 +40,9 @@ struct command_options {
 
 int command_start(struct command **out, uv_loop_t *loop, struct sandbox *sandbox,
                   const struct command_options *options, struct error *err);
+/* No more stdout is read, and so the program waits, until it is resumed. Also from on_output. */
+void command_pause(struct command *command);
+void command_resume(struct command *command);
 /* Kills it; no callback runs any more. The handle is gone. */
 void command_cancel(struct command *command);
 

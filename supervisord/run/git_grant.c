@@ -30,9 +30,8 @@ static const char *path_below(const char *url, const char *base)
     return len > 0 && strncasecmp(url, base, len) == 0 && url[len] == '/' ? url + len : NULL;
 }
 
-/* The path of URL at a git service, whose name goes to *SERVICE; NULL when it lies at none. */
-static const char *place_of(const struct runs_options *options, const char *url,
-                            const char **service)
+const char *git_place_at_service(const struct runs_options *options, const char *url,
+                                 const char **service)
 {
     for (size_t i = 0; i < options->git_service_count; i++) {
         const char *found = path_below(url, options->git_targets[i]);
@@ -53,7 +52,8 @@ void git_grant_init(struct git_grant *repositories, const struct run *run,
     for (size_t i = 0; i < run->session.place_count; i++) {
         const struct session_place *place = &run->session.places[i];
         struct proxy_repository *to = &repositories->items[repositories->count];
-        const char *found = place_of(&run->runs->options, place->repository, &to->service);
+        const char *found =
+            git_place_at_service(&run->runs->options, place->repository, &to->service);
         size_t len = found != NULL ? strlen(found) : 0;
 
         while (len > 0 && found[len - 1] == '/')
@@ -79,8 +79,10 @@ void runs_proxy_pushed(struct runs *runs, const char *run_id, const char *pushed
     struct run *run = registry_find(runs, run_id);
     struct error err = ERROR_INIT;
 
-    if (run == NULL)
+    if (run == NULL) {
+        pull_request_pushed(runs, run_id, pushed);
         return;
+    }
     record_set(&run->session.pushed, pushed);
     if (run_save(run, &err) < 0)
         log_warn(run_id, "what was pushed can't be stored: %s", err.text);

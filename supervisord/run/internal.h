@@ -128,6 +128,9 @@ struct runs {
     struct list live;   /* run::link, oldest first */
     struct list tasks;  /* what is being done with sessions: session_task::link */
     struct list chores; /* chore::link */
+    struct list visits; /* visit::link */
+    struct list pulls;  /* pull requests under way: pull_op::link */
+    struct list takes;  /* take::link */
     struct list subscriptions;
     struct list catalogues; /* catalogue::link */
     size_t open_runs;       /* run structs whose memory is not yet gone */
@@ -427,6 +430,8 @@ void catalogue_free_all(struct runs *runs);
 int adopt_begin(struct run *run, struct error *err);
 
 /* steps.c */
+/* git's settings inside: who the agent is, and the way to the git services with TOKEN. */
+void step_add_git_config(const struct runs *runs, struct sandbox_spec *spec, const char *token);
 void step_on_sandbox_end(void *data, const struct sandbox_end *end);
 
 /* session_task.c: what is being done with whole sessions, and what so must wait. */
@@ -496,6 +501,13 @@ void retention_start(struct runs *runs);
 /* restore.c, fork.c: what a dead supervisor left half done is done again, or away with. */
 int restore_recover(struct runs *runs, struct error *err);
 
+/* pull_request.c: pushed in the name of a run that has ended. */
+void pull_request_pushed(struct runs *runs, const char *run_id, const char *pushed);
+void pull_request_close_all(struct runs *runs);
+
+/* take.c */
+void take_close_all(struct runs *runs);
+
 /* recover.c: nothing of the run can be gone on with, for the reason WHY; NULL: its sandbox has
  * ended. */
 void recover_lost(struct run *run, const char *why);
@@ -505,6 +517,10 @@ int recover_all(struct runs *runs, struct error *err);
 /* "github" also answers for the address people type, wherever the service's target points; NULL for
  * other services. */
 const char *git_canonical_origin(const char *service);
+/* The path of URL at a git service, from its slash on, whose name goes to *SERVICE; NULL when it
+ * lies at none. */
+const char *git_place_at_service(const struct runs_options *options, const char *url,
+                                 const char **service);
 /* The session's repositories in the form of the proxy, which borrows them. */
 struct git_grant {
     struct proxy_repository items[SESSION_PLACES_MAX];

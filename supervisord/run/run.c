@@ -183,6 +183,9 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     list_init(&runs->live);
     list_init(&runs->tasks);
     list_init(&runs->chores);
+    list_init(&runs->visits);
+    list_init(&runs->pulls);
+    list_init(&runs->takes);
     list_init(&runs->subscriptions);
     list_init(&runs->catalogues);
     handles_init(&runs->handles, runs_free, runs);
@@ -253,6 +256,8 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
         atomic_store(runs->retention_cancel, true);
     catalogue_close(runs);
     chores_cancel(runs);
+    pull_request_close_all(runs);
+    take_close_all(runs);
     LIST_EACH(&runs->live, link) {
         struct run *run = LIST_ENTRY(link, struct run, link);
 

@@ -34,9 +34,9 @@ static void add_route(struct git_route *routes, size_t *count, const char *from,
     (*count)++;
 }
 
-static void add_git_config(struct run *run, struct sandbox_spec *spec, const char *token)
+void step_add_git_config(const struct runs *runs, struct sandbox_spec *spec, const char *token)
 {
-    const struct runs_options *options = &run->runs->options;
+    const struct runs_options *options = &runs->options;
     struct git_route *routes = mem_new_zero(2 * options->git_service_count + 1, sizeof(*routes));
     size_t count = 0;
     AUTO_FREE
@@ -247,7 +247,7 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
         return -1;
     sandbox_spec_add_mount(spec, run->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, run->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);
-    add_git_config(run, spec, token);
+    step_add_git_config(run->runs, spec, token);
     trust_add(run, spec);
     if (caches_add(run, spec, err) < 0 || add_agent(run, spec, token, err) < 0 ||
         add_local_source(run, spec, err) < 0)

@@ -114,6 +114,11 @@ struct session_record {
     uint64_t updated_ms;
     uint64_t run_count;
     struct id last_run;
+    char *pull_url;            /* of the newest pull request; "" none */
+    uint64_t pull_number;      /* there */
+    char *pull_repository;     /* it is of this one, as a place names it, */
+    char *pull_branch;         /* from this branch */
+    char *pull_base;           /* into that */
     bool making;               /* a copy or a backup is being brought in: not whole yet */
     bool held;                 /* retention leaves it alone */
     uint32_t restoring;        /* the checkpoint that it is being taken back to; 0: none */

@@ -2,7 +2,9 @@
  * what the test says. Tests of control and web include this file, so that their programs hold these
  * functions and the real library's stay out. */
 #include "backup/backup.h"
+#include "run/pull_request.h"
 #include "run/run.h"
+#include "run/take.h"
 
 #include "common/list.h"
 #include "common/mem.h"
@@ -511,4 +513,40 @@ void run_unsubscribe(struct run_subscription *subscription)
     subscription->dead = true;
     if (!subscription->busy)
         free(subscription);
+}
+
+/* Nothing is published or taken here: the system tests do that. */
+int pull_request_open(struct pull_request_wait **out, struct runs *runs,
+                      const struct pull_request_options *options, pull_request_cb done, void *data,
+                      struct error *err)
+{
+    (void)out, (void)runs, (void)options, (void)done, (void)data;
+    return error_set(err, ERR_UNAVAILABLE, 0, "no sandbox here");
+}
+
+void pull_request_forget(struct pull_request_wait *wait)
+{
+    (void)wait;
+}
+
+int take_start(struct take **out, struct runs *runs, const struct take_options *options,
+               const struct take_callbacks *callbacks, struct error *err)
+{
+    (void)out, (void)runs, (void)options, (void)callbacks;
+    return error_set(err, ERR_UNAVAILABLE, 0, "no sandbox here");
+}
+
+void take_pause(struct take *take)
+{
+    (void)take;
+}
+
+void take_resume(struct take *take)
+{
+    (void)take;
+}
+
+void take_cancel(struct take *take)
+{
+    (void)take;
 }

@@ -1,103 +1,13 @@
 // git in a sandbox against a server behind the proxy: git's own http-backend, which asks for the real credential. Clone, a push of
 // 50 MB, and every push that the rules forbid, with what git then says, what the server has, and what the audit shows.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import fs from 'node:fs';
-import http from 'node:http';
 import path from 'node:path';
 import { test } from 'node:test';
+import { bare, Forge, refs } from './forge.mjs';
 import { killHard, must, waitFor, withLab } from './lab.mjs';
 
 const megabytes = 50;
-
-// A forge: bare repositories below ROOT, those named in PUBLIC readable by all.
-class Forge {
-    requests = [];
-
-    constructor(root, password, publicNames) {
-        this.root = root;
-        this.allowed = `Basic ${Buffer.from(`x-access-token:${password}`).toString('base64')}`;
-        this.publicNames = publicNames;
-    }
-
-    async start() {
-        this.server = http.createServer((request, response) => this.#serve(request, response));
-        this.server.listen(0, '127.0.0.1');
-        await once(this.server, 'listening');
-        this.port = this.server.address().port;
-    }
-
-    async stop() {
-        this.server.close();
-        this.server.closeAllConnections();
-        await once(this.server, 'close');
-    }
-
-    #serve(request, response) {
-        const url = new URL(request.url, 'http://forge.invalid');
-        const known = request.headers.authorization === this.allowed;
-        const reads = !request.url.includes('receive-pack');
-        const isPublic = this.publicNames.some(name => url.pathname.startsWith(`/${name}`));
-        this.requests.push({ method: request.method, url: request.url, known, anonymous: !request.headers.authorization });
-        if (!known && !(isPublic && reads && !request.headers.authorization)) {
-            response.writeHead(401, { 'www-authenticate': 'Basic realm="forge"' }).end();
-            return;
-        }
-        const env = { PATH: process.env.PATH, GIT_PROJECT_ROOT: this.root, GIT_HTTP_EXPORT_ALL: '1', REMOTE_USER: 'agent',
-            REMOTE_ADDR: '127.0.0.1', REQUEST_METHOD: request.method, PATH_INFO: decodeURIComponent(url.pathname),
-            QUERY_STRING: url.search.slice(1), CONTENT_TYPE: request.headers['content-type'] ?? '',
-            GIT_CONFIG_COUNT: '2', GIT_CONFIG_KEY_0: 'safe.directory', GIT_CONFIG_VALUE_0: '*',
-            GIT_CONFIG_KEY_1: 'receive.advertisePushOptions', GIT_CONFIG_VALUE_1: 'true' };
-        for (const name of ['content-length', 'content-encoding', 'git-protocol'])
-            if (request.headers[name])
-                env[name === 'content-length' ? 'CONTENT_LENGTH' : `HTTP_${name.toUpperCase().replaceAll('-', '_')}`] = request.headers[name];
-        const backend = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
-        backend.stdin.on('error', () => {});
-        request.pipe(backend.stdin);
-        let head = Buffer.alloc(0);
-        const onHead = piece => {
-            head = Buffer.concat([head, piece]);
-            const end = head.indexOf('\r\n\r\n');
-            if (end < 0)
-                return;
-            backend.stdout.off('data', onHead);
-            let status = 200;
-            const headers = [];
-            for (const line of head.subarray(0, end).toString('latin1').split('\r\n')) {
-                const [name, value] = [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()];
-                if (name.toLowerCase() === 'status')
-                    status = Number.parseInt(value, 10);
-                else
-                    headers.push(name, value);
-            }
-            response.writeHead(status, headers);
-            response.write(head.subarray(end + 4));
-            backend.stdout.pipe(response);
-        };
-        backend.stdout.on('data', onHead);
-        response.on('close', () => backend.kill());
-    }
-}
-
-const git = (folder, ...args) => must('git', ['-C', folder, '-c', 'user.name=t', '-c', 'user.email=t@t.invalid', ...args]);
-
-async function bare(root, name, branches = ['main']) {
-    const work = path.join(root, 'work', name);
-    const folder = path.join(root, `${name}.git`);
-    fs.mkdirSync(work, { recursive: true });
-    await must('git', ['init', '-q', '-b', 'main', work]);
-    fs.writeFileSync(path.join(work, 'README'), `${name}\n`);
-    await git(work, 'add', '-A');
-    await git(work, 'commit', '-qm', 'Start');
-    for (const branch of branches.filter(one => one !== 'main'))
-        await git(work, 'branch', branch);
-    await must('git', ['clone', '-q', '--bare', work, folder]);
-    return folder;
-}
-
-const refs = async folder => Object.fromEntries((await must('git', ['-C', folder, 'for-each-ref', '--format=%(refname) %(objectname)']))
-    .trim().split('\n').map(line => line.split(' ')));
 
 // NAME: what git is asked; its words and its code go to files of the workspace.
 const attempt = (name, command) => `{ ${command}; } >"$out/${name}.txt" 2>&1; echo "code $?" >>"$out/${name}.txt"\n`;

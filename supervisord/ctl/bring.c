@@ -1,0 +1,496 @@
+#include "ctl/bring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define ARGUMENTS_MAX 48
+#define OUTPUT_MAX (1u << 20)
+#define BUNDLE_HEAD_MAX (1u << 20)
+#define PATCH_MAX (256u << 20)
+
+extern char **environ;
+
+/* Programs
+ * -------------------------------------------------------------------------------------------- */
+
+enum capture {
+    CAPTURE_OUT, /* its output; what it complains of goes nowhere */
+    CAPTURE_ALL, /* both */
+};
+
+static void read_output(int fd, struct buf *out)
+{
+    char piece[16384];
+    ssize_t got;
+
+    do {
+        got = read(fd, piece, sizeof(piece));
+        if (got > 0 && out->len + (size_t)got <= out->max)
+            buf_append(out, piece, (size_t)got);
+    } while (got > 0 || (got < 0 && errno == EINTR));
+}
+
+static int wait_for(pid_t pid)
+{
+    int status;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The exit code; -1: it could not be started. IN: its input, -1 none. */
+static int run(const char *const *argv, int in, enum capture capture, struct buf *out,
+               struct error *err)
+{
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    pid_t pid;
+    int rc;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_set(err, ERR_SYSTEM, errno, "pipe");
+    posix_spawn_file_actions_init(&actions);
+    if (in >= 0)
+        posix_spawn_file_actions_adddup2(&actions, in, 0);
+    else
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    if (capture == CAPTURE_ALL)
+        posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    else
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(const void *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (rc == 0)
+        read_output(ends[0], out);
+    close(ends[0]);
+    if (rc != 0)
+        return error_set(err, ERR_UNAVAILABLE, rc, "%s is needed here and can't be started",
+                         argv[0]);
+    return wait_for(pid);
+}
+
+/* git in the repository TOP, or in the current folder. The repository's own hooks and helpers are
+ * the user's, but they were not made for a stranger's commits. ARGS end with NULL. */
+static int git_fed(const char *top, const char *const *args, int in, enum capture capture,
+                   struct buf *out, struct error *err)
+{
+    static const char *const settings[] = {
+        "core.hooksPath=/dev/null",   "core.fsmonitor=false",    "gc.auto=0",
+        "maintenance.auto=false",     "fetch.fsckObjects=true",  "transfer.fsckObjects=true",
+        "receive.fsckObjects=true",   "protocol.allow=never",    "protocol.file.allow=always",
+        "fetch.recurseSubmodules=no", "submodule.recurse=false", "fetch.writeCommitGraph=false",
+    };
+    const char *argv[ARGUMENTS_MAX];
+    size_t count = 0;
+
+    argv[count++] = "git";
+    argv[count++] = "-C";
+    argv[count++] = top != NULL ? top : ".";
+    for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
+        argv[count++] = "-c";
+        argv[count++] = settings[i];
+    }
+    for (; *args != NULL; args++) {
+        BUG_ON(count + 1 >= ARGUMENTS_MAX);
+        argv[count++] = *args;
+    }
+    argv[count] = NULL;
+    return run(argv, in, capture, out, err);
+}
+
+static int git(const char *top, const char *const *args, enum capture capture, struct buf *out,
+               struct error *err)
+{
+    return git_fed(top, args, -1, capture, out, err);
+}
+
+static int git_says(enum error_code code, const char *what, const struct buf *out,
+                    struct error *err)
+{
+    AUTO_BUF struct buf words = BUF_INIT(1024);
+    const char *text = buf_text(out);
+
+    str_append_escaped(&words, text, strcspn(text, "\n"), 200);
+    return error_set(err, code, 0, "%s: %s", what, buf_text(&words));
+}
+
+static void cut_line(struct buf *text)
+{
+    if (text->len > 0) {
+        text->len = strcspn(buf_text(text), "\n");
+        text->data[text->len] = '\0';
+    }
+}
+
+/* Repository
+ * ------------------------------------------------------------------------------------------ */
+
+int bring_find_repository(struct buf *top, struct error *err)
+{
+    static const char *const args[] = { "rev-parse", "--show-toplevel", NULL };
+    int code = git(NULL, args, CAPTURE_OUT, top, err);
+
+    if (code < 0)
+        return -1;
+    cut_line(top);
+    return code == 0 && top->len > 0
+               ? 0
+               : error_set(err, ERR_CONFLICT, 0,
+                           "the current folder is in no git work tree; go to the repository that "
+                           "the work is for");
+}
+
+int bring_list_tips(const char *top, struct buf *tips, struct error *err)
+{
+    static const char *const args[] = { "for-each-ref",
+                                        "--count=250",
+                                        "--sort=-committerdate",
+                                        "--format=%(objectname)",
+                                        "refs/heads",
+                                        "refs/remotes",
+                                        NULL };
+
+    return git(top, args, CAPTURE_OUT, tips, err) < 0 ? -1 : 0;
+}
+
+int bring_check_branch(const char *top, const char *branch, struct error *err)
+{
+    AUTO_FREE
+    char *ref = mem_printf("refs/heads/%s", branch);
+    const char *const check[] = { "check-ref-format", "--branch", branch, NULL };
+    const char *const show[] = { "show-ref", "--verify", "--quiet", ref, NULL };
+    AUTO_BUF struct buf out = BUF_INIT(4096);
+    int code = branch[0] == '-' ? 1 : git(top, check, CAPTURE_ALL, &out, err);
+
+    if (code < 0)
+        return -1;
+    if (code != 0)
+        return error_argument(err, "branch", "no name that git takes; give one with --branch");
+    code = git(top, show, CAPTURE_ALL, &out, err);
+    if (code < 0)
+        return -1;
+    return code == 0 ? error_set(err, ERR_CONFLICT, 0,
+                                 "there is a branch %.100s here already; give another name with "
+                                 "--branch",
+                                 branch)
+                     : 0;
+}
+
+/* Bundles
+ * --------------------------------------------------------------------------------------------- */
+
+static bool is_object(const char *text)
+{
+    size_t len = strspn(text, "0123456789abcdef");
+
+    return (len == 40 || len == 64) && text[len] == '\0';
+}
+
+static int check_made(const char *top, const char *branch, const char *commit, struct error *err)
+{
+    AUTO_FREE
+    char *ref = mem_printf("refs/heads/%s", branch);
+    const char *const args[] = { "rev-parse", "--verify", "--quiet", ref, NULL };
+    AUTO_BUF struct buf out = BUF_INIT(4096);
+    int code = git(top, args, CAPTURE_OUT, &out, err);
+
+    if (code < 0)
+        return -1;
+    cut_line(&out);
+    return code == 0 && str_equal(buf_text(&out), commit)
+               ? 0
+               : error_set(err, ERR_CONFLICT, 0, "the branch is not what the session said");
+}
+
+/* Where the objects begin: behind the empty line that ends the list of names. */
+static int seek_objects(int fd, struct error *err)
+{
+    AUTO_FREE
+    char *head = mem_new_zero(1, BUNDLE_HEAD_MAX + 1);
+    ssize_t got = pread(fd, head, BUNDLE_HEAD_MAX, 0);
+    const char *end = got > 0 ? memmem(head, (size_t)got, "\n\n", 2) : NULL;
+
+    if (end == NULL || lseek(fd, end + 2 - head, SEEK_SET) < 0)
+        return error_set(err, ERR_CONFLICT, 0, "what came is no bundle");
+    return 0;
+}
+
+/* git's own fetch doesn't look into a bundle's objects, whatever the settings say. So they are
+ * unpacked once beside the bundle, strictly, before git may take them. */
+static int check_objects(const char *top, const char *bundle, struct error *err)
+{
+    AUTO_FREE
+    char *pack = mem_printf("%s.pack", bundle);
+    AUTO_FREE
+    char *names = mem_printf("%s.idx", bundle);
+    AUTO_FREE
+    char *reverse = mem_printf("%s.rev", bundle);
+    const char *const args[] = { "index-pack", "--stdin", "--fix-thin", "--strict",
+                                 "-o",         names,     pack,         NULL };
+    AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+    AUTO_CLOSE
+    int fd = open(bundle, O_RDONLY | O_CLOEXEC);
+    int code;
+
+    if (fd < 0)
+        return error_set(err, ERR_SYSTEM, errno, "open %s", bundle);
+    if (seek_objects(fd, err) < 0)
+        return -1;
+    code = git_fed(top, args, fd, CAPTURE_ALL, &out, err);
+    unlink(pack);
+    unlink(names);
+    unlink(reverse);
+    if (code < 0)
+        return -1;
+    return code > 0 ? git_says(ERR_CONFLICT, "git does not take the commits", &out, err) : 0;
+}
+
+int bring_bundle(const char *top, const char *bundle, const char *branch, const char *commit,
+                 struct error *err)
+{
+    AUTO_FREE
+    char *wanted = mem_printf("%s HEAD", commit);
+    AUTO_FREE
+    char *refspec = mem_printf("HEAD:refs/heads/%s", branch);
+    const char *const verify[] = { "bundle", "verify", "--quiet", bundle, NULL };
+    const char *const heads[] = { "bundle", "list-heads", bundle, NULL };
+    const char *const fetch[] = { "fetch",
+                                  "--quiet",
+                                  "--no-tags",
+                                  "--no-recurse-submodules",
+                                  "--no-write-fetch-head",
+                                  "--refmap=",
+                                  "--",
+                                  bundle,
+                                  refspec,
+                                  NULL };
+    AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+    int code = git(top, verify, CAPTURE_ALL, &out, err);
+
+    if (code > 0)
+        return git_says(ERR_CONFLICT, "the commits don't fit this repository", &out, err);
+    buf_clear(&out);
+    if (code == 0)
+        code = git(top, heads, CAPTURE_OUT, &out, err);
+    if (code < 0)
+        return -1;
+    if (out.len > 0 && out.data[out.len - 1] == '\n')
+        out.data[--out.len] = '\0';
+    if (code > 0 || !is_object(commit) || !str_equal(buf_text(&out), wanted))
+        return error_set(err, ERR_CONFLICT, 0, "what came is not the session's commit");
+    buf_clear(&out);
+    if (check_objects(top, bundle, err) < 0)
+        return -1;
+    code = git(top, fetch, CAPTURE_ALL, &out, err);
+    if (code < 0)
+        return -1;
+    if (code > 0)
+        return git_says(ERR_CONFLICT, "git does not take the commits", &out, err);
+    return check_made(top, branch, commit, err);
+}
+
+int bring_known(const char *top, const char *branch, const char *commit, struct error *err)
+{
+    const char *const args[] = { "branch", "--no-track", "--", branch, commit, NULL };
+    AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+    int code;
+
+    if (!is_object(commit))
+        return error_set(err, ERR_CONFLICT, 0, "the session has no commit");
+    code = git(top, args, CAPTURE_ALL, &out, err);
+    if (code < 0)
+        return -1;
+    return code > 0 ? git_says(ERR_CONFLICT, "the branch can't be made", &out, err)
+                    : check_made(top, branch, commit, err);
+}
+
+/* Patches
+ * --------------------------------------------------------------------------------------------- */
+
+/* A part that git itself or another file system might take for its own folder. */
+static bool part_allowed(const char *part, size_t len)
+{
+    if (len == 0 || (len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0))
+        return false;
+    return strncasecmp(part, ".git", 4) != 0 ||
+           (len != 4 && part[4] != ' ' && part[4] != '.' && part[4] != ':' && part[4] != '~');
+}
+
+static bool path_allowed(const char *path)
+{
+    if (strncasecmp(path, "git~", 4) == 0)
+        return false;
+    for (;;) {
+        size_t len = strcspn(path, "/");
+
+        if (!part_allowed(path, len))
+            return false;
+        if (path[len] == '\0')
+            return true;
+        path += len + 1;
+    }
+}
+
+/* "12\t3\tPATH\0" each, and for a rename "12\t3\t\0OLD\0NEW\0". */
+static int judge_paths(const struct buf *list, size_t *files, struct error *err)
+{
+    const char *at = list->data;
+    const char *end = list->data + list->len;
+
+    *files = 0;
+    while (at < end) {
+        const char *first = memchr(at, '\t', (size_t)(end - at));
+        const char *second = first != NULL ? strchr(first + 1, '\t') : NULL;
+        const char *path = second != NULL ? second + 1 : at;
+
+        if (path[0] == '\0' && path + 1 < end) /* then two names follow */
+            path++;
+        if (!path_allowed(path)) {
+            AUTO_BUF struct buf shown = BUF_INIT(1024);
+
+            str_append_escaped(&shown, path, strlen(path), 150);
+            return error_set(err, ERR_DENIED, 0, "the changes touch %s, which they must not",
+                             buf_text(&shown));
+        }
+        at = path + strlen(path) + 1;
+        (*files)++;
+    }
+    return 0;
+}
+
+static bool target_allowed(const char *line, size_t len)
+{
+    AUTO_FREE
+    char *target = mem_strndup(line, len);
+
+    if (target[0] == '/' || target[0] == '\0')
+        return false;
+    for (const char *part = target;; part++) {
+        size_t part_len = strcspn(part, "/");
+
+        if (part_len == 2 && strncmp(part, "..", 2) == 0)
+            return false;
+        part += part_len;
+        if (*part == '\0')
+            return true;
+    }
+}
+
+/* Links that lead out of the tree, and submodules. A line of a file's own begins with a space, a
+ * plus or a minus, so it is never taken for one of these. */
+static int judge_links(const char *text, size_t len, struct error *err)
+{
+    const char *end = text + len;
+    bool link = false;
+
+    while (text < end) {
+        const char *line_end = memchr(text, '\n', (size_t)(end - text));
+        size_t line = line_end != NULL ? (size_t)(line_end - text) : (size_t)(end - text);
+        AUTO_FREE
+        char *head = mem_strndup(text, line < 200 ? line : 200);
+
+        if (str_starts(head, "diff --git "))
+            link = false;
+        if ((str_starts(head, "new file mode ") || str_starts(head, "new mode ") ||
+             str_starts(head, "index ")) &&
+            str_ends(head, " 160000"))
+            return error_set(err, ERR_DENIED, 0,
+                             "the changes move a submodule, which a patch can't; use sandboxctl "
+                             "pull without --apply");
+        if ((str_starts(head, "new file mode ") || str_starts(head, "new mode ") ||
+             str_starts(head, "index ")) &&
+            str_ends(head, " 120000"))
+            link = true;
+        if (link &&
+            (str_starts(head, "GIT binary patch") || str_starts(head, "rename ") ||
+             str_starts(head, "copy ") ||
+             (head[0] == '+' && !str_starts(head, "+++ ") && !target_allowed(text + 1, line - 1))))
+            return error_set(err, ERR_DENIED, 0,
+                             "the changes make a link that leads out of the repository");
+        text += line + 1;
+    }
+    return 0;
+}
+
+int bring_patch(const char *top, const char *patch, size_t *files, struct error *err)
+{
+    const char *const list[] = { "apply", "--numstat", "-z", "--", patch, NULL };
+    const char *const check[] = { "apply", "--check", "--whitespace=nowarn", "--", patch, NULL };
+    const char *const apply[] = { "apply", "--whitespace=nowarn", "--", patch, NULL };
+    AUTO_BUF struct buf out = BUF_INIT(16u << 20);
+    AUTO_FREE
+    char *text = NULL;
+    size_t len;
+    int code;
+
+    if (fd_read_file(patch, PATCH_MAX, &text, &len, err) < 0 || judge_links(text, len, err) < 0)
+        return -1;
+    code = git(top, list, CAPTURE_OUT, &out, err);
+    if (code < 0)
+        return -1;
+    if (code > 0)
+        return error_set(err, ERR_CONFLICT, 0, "git can't read the changes as a patch");
+    if (judge_paths(&out, files, err) < 0)
+        return -1;
+    buf_clear(&out);
+    code = git(top, check, CAPTURE_ALL, &out, err);
+    if (code == 0)
+        code = git(top, apply, CAPTURE_ALL, &out, err);
+    if (code < 0)
+        return -1;
+    return code > 0 ? git_says(ERR_CONFLICT, "nothing was changed, since the changes don't fit",
+                               &out, err)
+                    : 0;
+}
+
+/* Archives
+ * -------------------------------------------------------------------------------------------- */
+
+int bring_unpack(const char *folder, int in, int *child, struct error *err)
+{
+    const char *const argv[] = { "tar",
+                                 "--extract",
+                                 "--file=-",
+                                 "--keep-old-files",
+                                 "--no-same-owner",
+                                 "--no-same-permissions",
+                                 "--delay-directory-restore",
+                                 "--directory",
+                                 folder,
+                                 NULL };
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int rc;
+
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(const void *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (rc != 0)
+        return error_set(err, ERR_UNAVAILABLE, rc, "tar is needed here and can't be started");
+    *child = pid;
+    return 0;
+}
+
+int bring_wait(int child, const char *what, struct error *err)
+{
+    int code = wait_for(child);
+
+    return code == 0 ? 0 : error_set(err, ERR_SYSTEM, 0, "%s ended with %d", what, code);
+}
