@@ -274,7 +274,7 @@ static void send_wait(struct call *call)
     struct json_writer writer;
 
     state->step = STEP_SENT;
-    if (seconds == state->request.wait_seconds) {
+    if (seconds == state->request.wait_seconds || !state->request.run_id[0]) {
         call_ask(call, state->tool->method, buf_text(&state->request.body), left_ms);
         return;
     }
@@ -292,7 +292,8 @@ static void send_first(struct call *call)
 {
     struct tool_call *state = state_of(call);
 
-    if (progress_wanted(&state->progress) && state->request.wait_seconds && !call->events_id) {
+    if (progress_wanted(&state->progress) && state->request.wait_seconds &&
+        state->request.run_id[0] && !call->events_id) {
         state->step = STEP_LOOKING;
         call_ask_run(call, METHOD_RUN_GET, state->request.run_id);
     } else {

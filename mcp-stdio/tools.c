@@ -8,6 +8,7 @@
 #include "mcp-stdio/tasks.h"
 #include "mcp-stdio/tool_call.h"
 #include "mcp-stdio/view.h"
+#include "proto/msg_out.h"
 #include "proto/msg_run.h"
 
 #define ARGUMENTS_TEXT_MAX JSONRPC_LINE_MAX
@@ -106,6 +107,35 @@ static const struct tool_output diff_output[] = {
     { "diff", "string", JSON_REQUIRED, "Unified diff." },
     { "truncated", "boolean", JSON_REQUIRED,
       "The diff was cut: narrow it with path, raise maxBytes, or read run://RUNID/diff." },
+    { NULL, NULL, JSON_OPTIONAL, NULL },
+};
+
+static const struct tool_output pr_output[] = {
+    { "sessionId", "string", JSON_REQUIRED, "Id of the session." },
+    { "status", "string", JSON_REQUIRED,
+      "opened, updated, unchanged (it was up to date), pushed (the branch only; see problem or "
+      "note) or working (make the same call again)." },
+    { "message", "string", JSON_OPTIONAL, "Where it stands and what to do next." },
+    { "phase", "string", JSON_OPTIONAL, "While working: the step it is at." },
+    { "url", "string", JSON_OPTIONAL, "Address of the pull or merge request." },
+    { "number", "integer", JSON_OPTIONAL, "Its number." },
+    { "title", "string", JSON_OPTIONAL, "Its title." },
+    { "draft", "boolean", JSON_OPTIONAL, "It is a draft." },
+    { "repository", "string", JSON_OPTIONAL, "The repository." },
+    { "forge", "string", JSON_OPTIONAL, "GitHub, GitLab or Gitea; left out for plain git." },
+    { "branch", "string", JSON_OPTIONAL, "The branch that was pushed." },
+    { "base", "string", JSON_OPTIONAL, "The branch it is to be merged into." },
+    { "commit", "string", JSON_OPTIONAL, "The commit that the remote's branch was seen to have." },
+    { "commits", "integer", JSON_OPTIONAL, "Commits that the base has not." },
+    { "filesChanged", "integer", JSON_OPTIONAL, "Files changed by them." },
+    { "insertions", "integer", JSON_OPTIONAL, "Lines added." },
+    { "deletions", "integer", JSON_OPTIONAL, "Lines taken away." },
+    { "uncommitted", "integer", JSON_OPTIONAL,
+      "Files that are changed but not committed, and not part of it." },
+    { "uncommittedFiles", "array", JSON_OPTIONAL, "The first of them: {path}." },
+    { "note", "string", JSON_OPTIONAL, "What else a person should know." },
+    { "problem", "object", JSON_OPTIONAL,
+      "What went wrong after the push: code, message, hint, retryable." },
     { NULL, NULL, JSON_OPTIONAL, NULL },
 };
 
@@ -241,6 +271,23 @@ static const struct tool tools[] = {
         .read = tool_run_log_read,
         .render = tool_run_log_render,
         .fit = tool_run_log_fit,
+    },
+    {
+        .name = "opencode_create_pr",
+        .title = "Pull request of a coding session",
+        .description =
+            "Publishes the work of a session: pushes its branch to the repository that it was "
+            "cloned from, checks that it is there, and opens a pull request (GitLab: merge "
+            "request), as a draft unless draft is false. Called again, also after further runs, it "
+            "brings the same one up to date; it never opens a second one for a branch. Changes "
+            "that are not committed are named and left out unless commit is true. When status is "
+            "working, make the same call again. Needs a token stored on the user's machine.",
+        .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
+        .params = pull_create_fields,
+        .output = pr_output,
+        .method = METHOD_PR_CREATE,
+        .read = tool_pr_read,
+        .render = tool_pr_render,
     },
 };
 

@@ -89,6 +89,10 @@ int tool_run_diff_read(const struct json_value *arguments, struct tool_request *
 int tool_run_log_read(const struct json_value *arguments, struct tool_request *out,
                       struct error *err);
 
+/* tool_pr.c */
+int tool_pr_read(const struct json_value *arguments, struct tool_request *out, struct error *err);
+void tool_pr_render(const struct json_value *reply, size_t max, struct buf *out);
+
 void tool_run_task_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_result_render(const struct json_value *reply, size_t max, struct buf *out);
 void tool_run_list_render(const struct json_value *reply, size_t max, struct buf *out);

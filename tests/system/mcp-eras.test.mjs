@@ -12,7 +12,7 @@ const code = async promise => promise.then(result => assert.fail(`no error but $
 // What all eras have.
 async function sweep(client, runId, sessionId) {
     const { tools } = await client.request('tools/list');
-    assert.equal(tools.length, 8);
+    assert.equal(tools.length, 9);
     const view = await client.tool('opencode_get_result', { runId, waitSeconds: 1 });
     assert.equal(view.status, 'completed');
     for (const [name, args] of [['opencode_list_runs', {}], ['opencode_get_log', { runId }], ['opencode_get_diff', { runId }], ['opencode_cancel_run', { runId }]])

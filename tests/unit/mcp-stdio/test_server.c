@@ -61,7 +61,7 @@ TEST(ping_and_lists_work_before_initialize)
     lab_say("{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}");
     CHECK_STR(lab_line(), "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{}}");
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), 0);
-    CHECK_EQ(json_count(lab_get("result.tools")), 8);
+    CHECK_EQ(json_count(lab_get("result.tools")), 9);
     CHECK_EQ(lab_code("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server/discover\"}"), -32601);
 }
 
@@ -278,7 +278,8 @@ TEST(schemas_are_such_as_every_client_takes)
         CHECK_STR(json_string(json_path(tool, "inputSchema.type")), "object");
         CHECK_STR(json_string(json_path(tool, "outputSchema.type")), "object");
         CHECK(!json_bool(json_path(tool, "annotations.destructiveHint"), true));
-        CHECK(!json_bool(json_path(tool, "annotations.openWorldHint"), true));
+        CHECK_EQ(json_bool(json_path(tool, "annotations.openWorldHint"), true),
+                 strcmp(json_string(json_get(tool, "name")), "opencode_create_pr") == 0);
         for (const struct json_value *p = json_first(json_path(tool, "inputSchema.properties")); p;
              p = json_next(p))
             CHECK(json_string(json_get(p, "type")) && json_string(json_get(p, "description")));
@@ -299,8 +300,9 @@ static bool is_one_of(const char *name, const char *const *names)
 
 TEST(what_reads_is_marked_so_and_what_acts_is_not)
 {
-    static const char *const acting[] = { "opencode_run_task", "opencode_cancel_run",
-                                          "opencode_send_message", "opencode_answer", NULL };
+    static const char *const acting[] = { "opencode_run_task",     "opencode_cancel_run",
+                                          "opencode_send_message", "opencode_answer",
+                                          "opencode_create_pr",    NULL };
     static const char *const once[] = { "opencode_run_task", "opencode_send_message",
                                         "opencode_answer", NULL };
 

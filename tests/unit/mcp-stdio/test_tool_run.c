@@ -26,10 +26,33 @@ TEST(an_empty_reply_does_no_harm)
     static const char *const names[] = { "opencode_run_task",     "opencode_get_result",
                                          "opencode_list_runs",    "opencode_cancel_run",
                                          "opencode_get_diff",     "opencode_get_log",
-                                         "opencode_send_message", "opencode_answer" };
+                                         "opencode_send_message", "opencode_answer",
+                                         "opencode_create_pr" };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         CHECK(render(names[i], "{}", CONTENT_TEXT_MAX) != NULL);
+}
+
+TEST(a_pull_request_reads_as_its_facts)
+{
+    const char *text = render(
+        "opencode_create_pr",
+        "{\"sessionId\":\"ses_1\",\"status\":\"pushed\",\"message\":\"Branch x is pushed, but.\","
+        "\"branch\":\"x\",\"commits\":2,\"filesChanged\":3,\"insertions\":4,\"deletions\":5,"
+        "\"uncommitted\":2,\"uncommittedFiles\":[{\"path\":\"a\"},{\"path\":\"b\"}],"
+        "\"problem\":{\"code\":\"forge_no_permission\",\"message\":\"it lacks\",\"hint\":\"give\","
+        "\"retryable\":false}}",
+        CONTENT_TEXT_MAX);
+
+    CHECK_EQ(strncmp(text, "Branch x is pushed, but.\n", 25), 0);
+    CHECK_HAS(text, "problem: forge_no_permission: it lacks\nhint: give\nretryable: no\n");
+    CHECK_HAS(text, "commits: 2, files: 3 (+4 -5)\n");
+    CHECK_HAS(text, "not committed, and not part of it: 2\n  a\n  b\n");
+    text = render("opencode_create_pr",
+                  "{\"sessionId\":\"ses_1\",\"status\":\"opened\",\"number\":7,\"draft\":true,"
+                  "\"url\":\"https://x/7\",\"uncommitted\":0}",
+                  CONTENT_TEXT_MAX);
+    CHECK_HAS(text, "url: https://x/7\nnumber: 7 (a draft)\n");
 }
 
 TEST(a_failed_run_reads_as_its_facts)
