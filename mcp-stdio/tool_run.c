@@ -598,7 +598,9 @@ void tool_run_diff_render(const struct json_value *reply, size_t max, struct buf
 {
     const char *diff = text_of(reply, "diff");
 
-    buf_printf(out, "%s, %s", text_of(reply, "runId"), text_of(reply, "sessionId"));
+    if (text_of(reply, "runId")[0])
+        buf_printf(out, "%s, ", text_of(reply, "runId"));
+    buf_append_str(out, text_of(reply, "sessionId"));
     say_commit(out, "base", text_of(reply, "baseCommit"));
     say_commit(out, "head", text_of(reply, "headCommit"));
     buf_append_char(out, '\n');

@@ -247,9 +247,9 @@ static const struct tool tools[] = {
     {
         .name = "opencode_get_diff",
         .title = "Changes of a coding task",
-        .description = "What a run changed since it started, as a list of files and a unified "
-                       "diff; give runId, or sessionId for the session's newest ended run. Long "
-                       "diffs are cut: narrow them with path, or raise maxBytes.",
+        .description = "What a run changed, from its start to its end, as a list of files and a "
+                       "unified diff; or with sessionId what all runs of a session changed, up "
+                       "to now. Long diffs are cut: narrow them with path, or raise maxBytes.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .params = run_diff_fields,
         .output = diff_output,

@@ -120,8 +120,10 @@ const struct json_field run_events_fields[] = {
 const struct json_field run_diff_fields[] = {
     JSON_STRING_FIELD(struct run_diff_params, runId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "The run whose changes are wanted (run_…). Give this or sessionId."),
-    JSON_STRING_FIELD(struct run_diff_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
-                      "The session (ses_…) whose newest ended run is meant. Give this or runId."),
+    JSON_STRING_FIELD(
+        struct run_diff_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
+        "The session (ses_…) whose changes since its beginning are wanted, of all its runs. "
+        "Give this or runId."),
     JSON_STRING_FIELD(
         struct run_diff_params, path, JSON_OPTIONAL, 1, 4096,
         "Only this file, or the files below this folder, relative to the repository."),

@@ -166,7 +166,7 @@ extern const struct json_field run_events_fields[];
 
 struct run_diff_params {
     const char *runId;
-    const char *sessionId; /* one of the two: a session means its newest ended run */
+    const char *sessionId; /* one of the two: a session means all since its beginning */
     const char *path;      /* only files at or below it */
     uint32_t maxBytes;
 };

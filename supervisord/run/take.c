@@ -23,6 +23,7 @@ struct take {
     char *folder;
     uint64_t left;
     bool truncated;
+    bool renames;
     bool looking; /* at HEAD, before what is wanted */
     struct publish_look look;
     struct visit *visit;
@@ -167,7 +168,8 @@ static void build(const struct take *take, struct git_command *command)
         outgoing_bundle(command, take->folder, take->have);
         break;
     case TAKE_PATCH:
-        outgoing_patch(command, take->folder, take->base, take->path);
+        outgoing_patch(command, take->folder, take->base, take->path,
+                       take->renames ? "--find-renames" : "--no-renames");
         break;
     case TAKE_WHAT_COUNT:
         BUG("nothing is taken");
@@ -286,6 +288,7 @@ int take_start(struct take **out, struct runs *runs, const struct take_options *
     take->what = options->what;
     take->path = mem_strdup(options->path);
     take->left = options->max_bytes;
+    take->renames = options->renames;
     take->callbacks = *callbacks;
     join_have(take, options);
     if (start(take, options, err) < 0) {

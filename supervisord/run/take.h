@@ -35,6 +35,7 @@ struct take_options {
     const char *const *have; /* names of commits */
     size_t have_count;
     uint64_t max_bytes; /* at which it is cut */
+    bool renames;       /* PATCH: say so where a file was renamed */
 };
 
 /* Where it comes from; borrowed. Strings are "" where nothing is known. */

@@ -138,22 +138,20 @@ int view_diff_load(struct store *store, const struct run_record *run, struct buf
     return 0; /* it ended without changes, or before there was anything to compare */
 }
 
-static void write_diff(struct buf *body, const struct run_record *run, const struct buf *diff,
-                       const char *path, size_t max)
+static void write_diff(struct buf *body, const struct view_diff_source *source,
+                       const struct buf *diff, const char *path, size_t max)
 {
     AUTO_BUF struct buf text = BUF_INIT(STORE_DIFF_MAX + 4096);
-    struct diff_options options = { .path = path,
-                                    .max_bytes = max,
-                                    .was_cut = run->evidence.diff_truncated };
+    struct diff_options options = { .path = path, .max_bytes = max, .was_cut = source->was_cut };
     struct json_writer writer;
     bool truncated;
 
     json_write_init(&writer, body);
     json_write_object(&writer);
-    json_member_string(&writer, "runId", run->id.text);
-    json_member_string(&writer, "sessionId", run->session.text);
-    json_member_string(&writer, "baseCommit", run->evidence.base_commit);
-    json_member_string(&writer, "headCommit", run->evidence.head_commit);
+    json_member_string_opt(&writer, "runId", source->run);
+    json_member_string(&writer, "sessionId", source->session);
+    json_member_string(&writer, "baseCommit", source->base);
+    json_member_string(&writer, "headCommit", source->head);
     json_write_name(&writer, "files");
     truncated = diff_write(buf_text(diff), diff->len, &options, &text, &writer);
     json_write_name(&writer, "diff");
@@ -162,15 +160,27 @@ static void write_diff(struct buf *body, const struct run_record *run, const str
     json_write_object_end(&writer);
 }
 
-void view_diff(struct buf *body, const struct run_record *run, const struct buf *diff,
-               const char *path, size_t max)
+void view_diff_of(struct buf *body, const struct view_diff_source *source, const struct buf *diff,
+                  const char *path, size_t max)
 {
-    write_diff(body, run, diff, path, max);
+    write_diff(body, source, diff, path, max);
     /* Text that is mostly control characters grows when it is escaped: rather less of it than
      * none. */
     while (body->failed && max > 4096) {
         max /= 4;
         buf_clear(body);
-        write_diff(body, run, diff, path, max);
+        write_diff(body, source, diff, path, max);
     }
+}
+
+void view_diff(struct buf *body, const struct run_record *run, const struct buf *diff,
+               const char *path, size_t max)
+{
+    const struct view_diff_source source = { .run = run->id.text,
+                                             .session = run->session.text,
+                                             .base = run->evidence.base_commit,
+                                             .head = run->evidence.head_commit,
+                                             .was_cut = run->evidence.diff_truncated };
+
+    view_diff_of(body, &source, diff, path, max);
 }

@@ -74,5 +74,15 @@ int view_diff_load(struct store *store, const struct run_record *run, struct buf
 /* The result of run.diff: PATH (NULL: all) and MAX bytes of text as in diff.h. */
 void view_diff(struct buf *body, const struct run_record *run, const struct buf *diff,
                const char *path, size_t max);
+/* The same of what is no run's. */
+struct view_diff_source {
+    const char *run; /* "" none */
+    const char *session;
+    const char *base;
+    const char *head;
+    bool was_cut; /* the diff is itself only a part */
+};
+void view_diff_of(struct buf *body, const struct view_diff_source *source, const struct buf *diff,
+                  const char *path, size_t max);
 
 #endif

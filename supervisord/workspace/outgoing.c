@@ -83,7 +83,7 @@ void outgoing_bundle(struct git_command *command, const char *folder, const char
 }
 
 void outgoing_patch(struct git_command *command, const char *folder, const char *base,
-                    const char *path)
+                    const char *path, const char *renames)
 {
     /* Index and objects of its own; a large file is left out, as in a run's evidence. */
     static const char script[] = GIT_SCRIPT_FUNCTION
@@ -99,11 +99,11 @@ void outgoing_patch(struct git_command *command, const char *folder, const char 
         "g add --all --ignore-errors --pathspec-from-file=- --pathspec-file-nul 2>/dev/null; "
         "tree=$(g write-tree) || exit 5; "
         "exec git -c core.quotePath=true -c diff.external= diff --no-ext-diff --no-textconv "
-        "--no-color --binary --no-renames --ignore-submodules=none --submodule=short "
+        "--no-color --binary \"$4\" --ignore-submodules=none --submodule=short "
         "--src-prefix=a/ --dst-prefix=b/ \"$2\" \"$tree\" -- \"$3\"";
     AUTO_FREE
     char *pathspec = path[0] != '\0' ? mem_printf(":(literal)%s", path) : mem_strdup(".");
-    const char *const args[] = { folder, base, pathspec, NULL };
+    const char *const args[] = { folder, base, pathspec, renames, NULL };
 
     git_script(command, script, args);
 }

@@ -23,8 +23,8 @@ void outgoing_tar(struct git_command *command, const char *folder, const char *p
 /* HEAD with what it reaches, but not what the commits of HAVE reach: names with a space between. */
 void outgoing_bundle(struct git_command *command, const char *folder, const char *have);
 /* From BASE to the files, with those that are not tracked; nothing is written into the repository.
- */
+ * RENAMES: git's option for them. */
 void outgoing_patch(struct git_command *command, const char *folder, const char *base,
-                    const char *path);
+                    const char *path, const char *renames);
 
 #endif

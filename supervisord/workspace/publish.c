@@ -7,6 +7,7 @@
 #include "workspace/git_script.h"
 
 #define LINE_MAX_BYTES 300
+#define NAME_MAX_BYTES 150 /* of a file; twenty of them are told */
 
 /* Commands
  * ------------------------------------------------------------------------------------------- */
@@ -144,9 +145,9 @@ static bool take_branch(const char *text, size_t len, char to[256])
     return to[0] != '\0';
 }
 
-static void add_line(struct buf *out, const char *text, size_t len)
+static void add_line(struct buf *out, const char *text, size_t len, size_t max)
 {
-    str_append_escaped(out, text, len, LINE_MAX_BYTES);
+    str_append_escaped(out, text, len, max);
     buf_append_char(out, '\n');
 }
 
@@ -175,7 +176,7 @@ bool publish_read_look(const struct buf *output, struct publish_look *out)
         else if (rest = len, (text = behind("branch", line, &rest)) != NULL)
             take_branch(text, rest, out->branch);
         else if (rest = len, (text = behind("changed", line, &rest)) != NULL)
-            add_line(&out->changed, text, rest);
+            add_line(&out->changed, text, rest, NAME_MAX_BYTES);
         else if (rest = len, (text = behind("dirty", line, &rest)) != NULL)
             out->dirty = take_count(text, rest);
     }
@@ -248,7 +249,7 @@ bool publish_read_changes(const struct buf *output, struct publish_changes *out)
             git_parse_shortstat(&stat, &out->stat);
         } else if (rest = len, (text = behind("subject", line, &rest)) != NULL &&
                                    subjects++ < PUBLISH_SUBJECTS_MAX) {
-            add_line(&out->subjects, text, rest);
+            add_line(&out->subjects, text, rest, LINE_MAX_BYTES);
         }
     }
     return counted && !out->subjects.failed;

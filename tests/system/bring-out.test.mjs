@@ -79,6 +79,21 @@ test('branch, changes and files come out', { timeout: 120000 }, () => withLab({ 
     fs.rmSync(path.join(mine, 'sub/new'));
     await bad(/makes? a link that leads out of the repository/, 'pull', sessionId, '--apply');
     await lab.ended((await lab.startScript('cd /workspace/mine; rm out pipe', { sessionId })).runId);
+    // The session's diff is all that changed since it began, a run's what that run did; both as git itself says it.
+    const copy = lab.path('copy');
+    await must('cp', ['-a', inside, copy]);
+    await git(copy, 'add', '-A');
+    const whole = await lab.ctlJson(['diff', sessionId]);
+    assert.equal(whole.diff, await git(copy, 'diff', '--cached', '--binary', '--find-renames', whole.baseCommit));
+    assert.deepEqual([whole.baseCommit, whole.headCommit, whole.runId], [(await git(mine, 'rev-parse', 'main')).trim(), head, undefined]);
+    const status = Object.fromEntries(whole.files.map(one => [one.path, one.status]));
+    assert.deepEqual([status.a, status['sub/new'], status.binary, status.link, status.later, status['sub/old']],
+        ['modified', 'renamed', 'added', 'added', 'added', undefined]);
+    const part = await lab.ctlJson(['diff', sessionId, '--path', 'sub']);
+    assert.deepEqual(part.files.map(one => one.path), ['sub/new']);
+    const cut = await lab.ctlJson(['diff', sessionId, '--max-bytes', '500']);
+    assert.ok(cut.truncated && cut.diff.length < 700 && /\[diff truncated/.test(cut.diff));
+    assert.ok((await lab.ctlJson(['diff', runId])).files.some(one => one.path === 'out'), 'a run\'s stays as it was');
     await good('pull', sessionId, '--apply');
     const now = snapshot(mine);
     assert.match(now.a, /ONE\ntwo[^]*nine\nmine\n$/);
