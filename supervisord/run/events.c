@@ -100,8 +100,28 @@ void events_note_limit(struct run *run, const char *text, const char *data)
     append(run, RUN_NOTE_LOG, text, data, NULL);
 }
 
+void runs_watch(struct runs *runs, struct runs_watcher *watcher)
+{
+    list_append(&runs->watchers, &watcher->link);
+}
+
+void runs_unwatch(struct runs_watcher *watcher)
+{
+    list_remove(&watcher->link);
+}
+
+void events_changed(struct runs *runs, const struct id *id)
+{
+    LIST_EACH(&runs->watchers, link) {
+        struct runs_watcher *watcher = LIST_ENTRY(link, struct runs_watcher, link);
+
+        watcher->changed(watcher->data, id);
+    }
+}
+
 void events_wake(struct runs *runs, const struct id *run)
 {
+    events_changed(runs, run);
     LIST_EACH(&runs->subscriptions, link) {
         struct run_subscription *subscription = LIST_ENTRY(link, struct run_subscription, link);
 

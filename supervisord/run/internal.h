@@ -132,6 +132,7 @@ struct runs {
     struct list pulls;  /* pull requests under way: pull_op::link */
     struct list takes;  /* take::link */
     struct list subscriptions;
+    struct list watchers;   /* runs_watcher::link */
     struct list catalogues; /* catalogue::link */
     size_t open_runs;       /* run structs whose memory is not yet gone */
     struct handles handles;
@@ -199,6 +200,8 @@ void run_note_error(struct run *run, const char *code, const char *message, cons
                     bool retryable);
 
 /* events.c */
+/* Tells the watchers. */
+void events_changed(struct runs *runs, const struct id *id);
 /* Appends an event to the run's log (batched) and wakes subscribers. TEXT is cut to 16 KiB, DATA to
  * 64 KiB (dropped if longer). */
 void events_note(struct run *run, enum run_note kind, const char *text, const char *data);

@@ -187,6 +187,7 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     list_init(&runs->pulls);
     list_init(&runs->takes);
     list_init(&runs->subscriptions);
+    list_init(&runs->watchers);
     list_init(&runs->catalogues);
     handles_init(&runs->handles, runs_free, runs);
     uv_timer_init(loop, &runs->tick);

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/id.h"
+#include "common/list.h"
 #include "run/machine.h"
 #include "run/run_state.h"
 #include "sandbox/sandbox.h"
@@ -309,6 +310,17 @@ int run_subscribe(struct run_subscription **out, struct runs *runs, const struct
 void run_subscription_pause(struct run_subscription *subscription);
 void run_subscription_resume(struct run_subscription *subscription);
 void run_unsubscribe(struct run_subscription *subscription); /* NULL is fine */
+
+/* Who looks at all runs: CHANGED gets a run's id when its record, its events, what it does or what
+ * it asks may have changed, and a session's id when that was deleted. It is called in the midst of
+ * changes, so it takes notes and looks later. The watcher is the caller's own memory. */
+struct runs_watcher {
+    struct list link; /* runs::watchers */
+    void (*changed)(void *data, const struct id *id);
+    void *data;
+};
+void runs_watch(struct runs *runs, struct runs_watcher *watcher);
+void runs_unwatch(struct runs_watcher *watcher);
 
 /* Starts a sandbox with nothing in it and ends it: what this machine gives. LAYERS are bits 1 <<
  * enum sandbox_layer; ERR says why there is none. One at a time: ERR_CONFLICT. */

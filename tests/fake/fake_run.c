@@ -17,6 +17,7 @@ struct runs {
     struct id_source run_ids;
     struct id_source session_ids;
     struct list subscriptions; /* run_subscription::link */
+    struct list watchers;      /* runs_watcher::link */
     uv_timer_t pump;
     const char *step;    /* of every run */
     const char *request; /* of every run */
@@ -54,6 +55,7 @@ __attribute__((unused)) static struct runs *fake_runs_new(uv_loop_t *loop, struc
     runs->store = store;
     runs->clock = clock;
     list_init(&runs->subscriptions);
+    list_init(&runs->watchers);
     uv_timer_init(loop, &runs->pump);
     runs->pump.data = runs;
     return runs;
@@ -72,6 +74,25 @@ __attribute__((unused)) static void fake_runs_free(struct runs *runs)
     while (!list_empty(&runs->subscriptions))
         run_unsubscribe(LIST_ENTRY(runs->subscriptions.next, struct run_subscription, link));
     uv_close((uv_handle_t *)&runs->pump, fake_closed);
+}
+
+void runs_watch(struct runs *runs, struct runs_watcher *watcher)
+{
+    list_append(&runs->watchers, &watcher->link);
+}
+
+void runs_unwatch(struct runs_watcher *watcher)
+{
+    list_remove(&watcher->link);
+}
+
+static void fake_changed(struct runs *runs, const struct id *id)
+{
+    LIST_EACH(&runs->watchers, link) {
+        struct runs_watcher *watcher = LIST_ENTRY(link, struct runs_watcher, link);
+
+        watcher->changed(watcher->data, id);
+    }
 }
 
 static void fake_wake(struct runs *runs)
@@ -99,6 +120,7 @@ __attribute__((unused)) static void fake_event(struct runs *runs, struct run_rec
     if (store_run_update(runs->store, run, NULL, &event, &err) < 0)
         BUG(err.text);
     event_record_finish(&event);
+    fake_changed(runs, &run->id);
     fake_wake(runs);
 }
 
@@ -247,6 +269,7 @@ int session_delete(struct runs *runs, const struct id *id,
 
     if (store_session_delete(runs->store, id, err) < 0)
         return -1;
+    fake_changed(runs, id);
     deletion = NEW(struct fake_deletion);
     deletion->done = done;
     deletion->data = data;

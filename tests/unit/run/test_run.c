@@ -244,6 +244,45 @@ TEST(a_run_completes_and_its_evidence_is_established)
     finish(&rig);
 }
 
+struct heard {
+    unsigned times;
+    char last[ID_SIZE];
+};
+
+static void on_changed(void *data, const struct id *id)
+{
+    struct heard *heard = data;
+
+    heard->times++;
+    str_copy(heard->last, sizeof(heard->last), id->text);
+}
+
+TEST(a_watcher_hears_of_each_change_until_it_looks_away)
+{
+    struct heard heard = { 0 };
+    struct runs_watcher watcher = { .changed = on_changed, .data = &heard };
+    struct run_record run;
+    struct error err;
+    struct rig rig;
+
+    start(&rig, usual, ARRAY_LEN(usual));
+    runs_watch(rig.runs, &watcher);
+    CHECK_EQ(create(&rig, "echo hello", "", &run, &err), 0);
+    CHECK_EQ(heard.times, 1u);
+    CHECK_STR(heard.last, run.id.text);
+    wait_for_end(&rig, &run);
+    CHECK(heard.times > 5);
+    CHECK_STR(heard.last, run.id.text);
+    runs_unwatch(&watcher);
+    heard.times = 0;
+    run_record_finish(&run);
+    CHECK_EQ(create(&rig, "echo again", "", &run, &err), 0);
+    wait_for_end(&rig, &run);
+    CHECK_EQ(heard.times, 0u);
+    run_record_finish(&run);
+    finish(&rig);
+}
+
 TEST(files_that_are_not_looked_at_leave_the_verdict_open)
 {
     static const struct fake_answer answers[] = {
