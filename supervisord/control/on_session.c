@@ -1,6 +1,7 @@
 /* on_session.c: the methods of sessions. */
 #include "control/internal.h"
 #include "proto/msg_session.h"
+#include "view/view.h"
 
 struct session_page {
     struct runs *runs;
@@ -10,45 +11,9 @@ struct session_page {
     bool more;
 };
 
-/* PLACES has room for all of them; both borrow from SESSION. */
-static void fill_view(struct runs *runs, const struct session_record *session,
-                      struct session_place_view *places, struct session_view *view)
-{
-    const struct session_place *place = &session->places[session->place];
-
-    *view = (struct session_view){
-        .sessionId = session->id.text,
-        .title = session->title,
-        .repository = place->repository,
-        .branch = place->branch,
-        .createdAt = session->created_ms,
-        .updatedAt = session->updated_ms,
-        .runs = session->run_count,
-        .lastRunId = session->last_run.text,
-        .state = session_state(runs, session),
-        .held = session->held,
-        .forkedFrom = session->forked_from.text,
-        .forkedCheckpoint = session->forked_number,
-        .fileBytes = session->disk_bytes,
-        .checkpointBytes = session->checkpoint_bytes,
-        .places = places,
-        .place_count = session->place_count,
-        .pullUrl = session->pull_url,
-        .pullNumber = session->pull_number,
-        .pullBranch = session->pull_branch,
-        .pullBase = session->pull_base,
-    };
-    for (size_t i = 0; i < session->place_count; i++)
-        places[i] =
-            (struct session_place_view){ session->places[i].repository, session->places[i].branch,
-                                         session->places[i].directory };
-}
-
 static bool write_session(void *data, const struct session_record *session)
 {
     struct session_page *page = data;
-    struct session_place_view places[SESSION_PLACES_MAX];
-    struct session_view view;
 
     if (page->left == 0) {
         page->more = true;
@@ -56,8 +21,7 @@ static bool write_session(void *data, const struct session_record *session)
     }
     page->left--;
     page->cursor = session->id;
-    fill_view(page->runs, session, places, &view);
-    session_view_write(&page->writer, &view);
+    view_session(&page->writer, page->runs, session);
     return true;
 }
 
@@ -261,19 +225,16 @@ static bool write_checkpoint(void *data, const struct checkpoint_record *record)
 static int write_whole(struct control *control, const struct id *id, struct buf *body,
                        struct error *err)
 {
-    struct session_place_view places[SESSION_PLACES_MAX];
     struct session_record session;
-    struct session_view view;
     struct json_writer writer;
     int rc;
 
     session_record_init(&session);
     rc = store_session_load(control->store, id, &session, err);
     if (rc == 0) {
-        fill_view(control->runs, &session, places, &view);
         json_write_init(&writer, body);
         json_write_object(&writer);
-        session_view_members(&writer, &view);
+        view_session_members(&writer, control->runs, &session);
         json_write_name(&writer, "checkpoints");
         json_write_array(&writer);
         rc = store_checkpoint_each(control->store, id, 0, write_checkpoint, &writer, err);

@@ -5,6 +5,7 @@
 #include "proto/msg_run.h"
 #include "proto/msg_system.h"
 #include "proto/version.h"
+#include "view/view.h"
 
 void on_hello(struct request *request)
 {
@@ -33,22 +34,6 @@ void on_hello(struct request *request)
     json_write_init(&writer, &body);
     hello_result_write(&writer, &result);
     request_reply(request, &body);
-}
-
-/* The store counts by finer states. */
-static int count_by_status(struct control *control, uint64_t counts[RUN_STATUS_COUNT],
-                           struct error *err)
-{
-    uint64_t states[RUN_STATE_COUNT] = { 0 };
-    struct run_record run = { 0 };
-
-    if (store_run_counts(control->store, states, RUN_STATE_COUNT, err) < 0)
-        return -1;
-    for (uint32_t state = 0; state < RUN_STATE_COUNT; state++) {
-        run.state = state;
-        counts[run_status_of(&run)] += states[state];
-    }
-    return 0;
 }
 
 /* The view's own address is what stands before a run's path. */
@@ -84,7 +69,7 @@ void on_system_status(struct request *request)
 
     if (request_read(request, no_fields, &status) < 0)
         return;
-    if (count_by_status(control, counts, &err) < 0 ||
+    if (view_counts(control->store, counts, &err) < 0 ||
         store_session_count(control->store, &status.sessions, &err) < 0) {
         request_fail(request, &err);
         return;

@@ -101,6 +101,21 @@ uint64_t view_states_ended(void)
     return states;
 }
 
+/* The store counts by finer states. */
+int view_counts(struct store *store, uint64_t counts[RUN_STATUS_COUNT], struct error *err)
+{
+    uint64_t states[RUN_STATE_COUNT] = { 0 };
+    struct run_record run = { 0 };
+
+    if (store_run_counts(store, states, RUN_STATE_COUNT, err) < 0)
+        return -1;
+    for (uint32_t state = 0; state < RUN_STATE_COUNT; state++) {
+        run.state = state;
+        counts[run_status_of(&run)] += states[state];
+    }
+    return 0;
+}
+
 static bool take_first(void *data, const struct run_record *run)
 {
     struct run_record *first = data;

@@ -6,6 +6,7 @@
 #include "proto/frame.h"
 #include "proto/msg_event.h"
 #include "proto/msg_service.h"
+#include "proto/msg_session.h"
 
 #define STEP_TEXT_MAX 300    /* code points */
 #define STEP_DATA_MAX 2048   /* bytes */
@@ -448,4 +449,47 @@ void view_audit(struct json_writer *writer, const struct audit_record *audit)
     };
 
     audit_view_write(writer, &view);
+}
+
+void view_session_members(struct json_writer *writer, struct runs *runs,
+                          const struct session_record *session)
+{
+    struct session_place_view places[SESSION_PLACES_MAX];
+    const struct session_place *place = &session->places[session->place];
+    struct session_view view = {
+        .sessionId = session->id.text,
+        .title = session->title,
+        .repository = place->repository,
+        .branch = place->branch,
+        .createdAt = session->created_ms,
+        .updatedAt = session->updated_ms,
+        .runs = session->run_count,
+        .lastRunId = session->last_run.text,
+        .state = session_state(runs, session),
+        .held = session->held,
+        .forkedFrom = session->forked_from.text,
+        .forkedCheckpoint = session->forked_number,
+        .fileBytes = session->disk_bytes,
+        .checkpointBytes = session->checkpoint_bytes,
+        .places = places,
+        .place_count = session->place_count,
+        .pullUrl = session->pull_url,
+        .pullNumber = session->pull_number,
+        .pullBranch = session->pull_branch,
+        .pullBase = session->pull_base,
+    };
+
+    for (size_t i = 0; i < session->place_count; i++)
+        places[i] =
+            (struct session_place_view){ session->places[i].repository, session->places[i].branch,
+                                         session->places[i].directory };
+    session_view_members(writer, &view);
+}
+
+void view_session(struct json_writer *writer, struct runs *runs,
+                  const struct session_record *session)
+{
+    json_write_object(writer);
+    view_session_members(writer, runs, session);
+    json_write_object_end(writer);
 }

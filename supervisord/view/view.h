@@ -44,6 +44,12 @@ bool view_is_step(const struct event_record *event);
 void view_event(struct json_writer *writer, const struct event_record *event);
 /* A decision of the proxy as audit.list sends it. */
 void view_audit(struct json_writer *writer, const struct audit_record *audit);
+/* A session as session.list sends it. */
+void view_session(struct json_writer *writer, struct runs *runs,
+                  const struct session_record *session);
+/* Its members only, into an object that is open. */
+void view_session_members(struct json_writer *writer, struct runs *runs,
+                          const struct session_record *session);
 
 /* look.c
  * ------------------------------------------------------------------------------------------------
@@ -63,6 +69,8 @@ void view_run_item(struct json_writer *writer, const struct run_record *run,
  * that has ended. */
 uint64_t view_states_of_status(int status);
 uint64_t view_states_ended(void);
+/* How many runs there are in each status. */
+int view_counts(struct store *store, uint64_t counts[RUN_STATUS_COUNT], struct error *err);
 
 /* A session's newest run that has ended, into RUN, which is initialised; or ERR_NOT_FOUND. */
 int view_newest_ended(struct store *store, const struct id *session, struct run_record *run,
