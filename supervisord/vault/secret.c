@@ -61,3 +61,18 @@ void secret_shut(struct secret *secret)
     if (--secret->opens == 0)
         BUG_ON(sodium_mprotect_noaccess(secret->data) != 0);
 }
+
+size_t secret_len(const struct secret *secret)
+{
+    return secret->len;
+}
+
+bool secret_matches(struct secret *secret, const char *text, size_t len)
+{
+    size_t own_len;
+    const char *own = secret_open(secret, &own_len);
+    bool right = own_len == len && sodium_memcmp(own, text, len) == 0;
+
+    secret_shut(secret);
+    return right;
+}

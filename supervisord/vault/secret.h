@@ -4,6 +4,7 @@
 #ifndef VAULT_SECRET_H
 #define VAULT_SECRET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SECRET_MAX (32u << 10) /* bytes */
@@ -19,5 +20,8 @@ void secret_unref(struct secret *secret); /* the last one wipes and frees; NULL 
 /* Makes the bytes readable until the matching secret_shut; opens may nest. */
 const char *secret_open(struct secret *secret, size_t *len);
 void secret_shut(struct secret *secret);
+size_t secret_len(const struct secret *secret);
+/* In constant time for texts of the secret's length. */
+bool secret_matches(struct secret *secret, const char *text, size_t len);
 
 #endif
