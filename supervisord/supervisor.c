@@ -26,6 +26,8 @@
 #include "vault/vault.h"
 #include "web/web.h"
 
+#define WEB_TOKEN_MIN 20 /* characters */
+
 struct supervisor {
     const struct paths *paths;
     const struct config *config;
@@ -426,6 +428,50 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
     return rc;
 }
 
+/* The token that signs a browser of another machine in. NULL: there is none, or it is too easy. */
+static struct secret *web_token(struct supervisor *supervisor)
+{
+    struct error err = ERROR_INIT;
+    struct secret *secret = vault_get(supervisor->vault, "WEB_TOKEN", &err);
+
+    if (secret == NULL || secret_len(secret) >= WEB_TOKEN_MIN)
+        return secret;
+    secret_unref(secret);
+    return NULL;
+}
+
+static bool web_token_matches(void *data, const char *token)
+{
+    struct secret *secret = web_token(data);
+    bool right;
+
+    if (secret == NULL)
+        return false;
+    right = secret_matches(secret, token, strlen(token));
+    secret_unref(secret);
+    return right;
+}
+
+/* Other machines reach the pages only when there is a token to ask them for. */
+static bool web_goes_out(struct supervisor *supervisor)
+{
+    struct secret *secret;
+
+    if (supervisor->config->web_remote_listen[0] == '\0')
+        return false;
+    secret = web_token(supervisor);
+    if (secret != NULL) {
+        secret_unref(secret);
+        return true;
+    }
+    log_error("web",
+              "the pages stay on this machine: web.remoteListen wants the secret WEB_TOKEN, of "
+              "at least %d characters; set it with sandboxctl secret set WEB_TOKEN and start "
+              "the supervisor again",
+              WEB_TOKEN_MIN);
+    return false;
+}
+
 static int start_web(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -435,6 +481,14 @@ static int start_web(struct supervisor *supervisor, struct error *err)
 
     if (!config->web_enabled)
         return 0;
+    if (web_goes_out(supervisor)) {
+        options.listen = config->web_remote_listen;
+        options.remote = true;
+        options.names = (const char *const *)config->web_names;
+        options.name_count = config->web_name_count;
+        options.token_matches = web_token_matches;
+        options.token_data = supervisor;
+    }
     return web_start(&supervisor->web, &supervisor->loop, supervisor->runs, supervisor->store,
                      clock_system(), &options, err);
 }
@@ -445,6 +499,14 @@ static void web_url(void *data, const char *run_id, struct buf *out)
 
     if (supervisor->web != NULL)
         web_run_url(supervisor->web, run_id, out);
+}
+
+static int web_login(void *data, const char *page, struct buf *out, uint64_t *expires_ms,
+                     struct error *err)
+{
+    struct supervisor *supervisor = data;
+
+    return web_login_url(supervisor->web, page, out, expires_ms, err);
 }
 
 static void stop(void *data);
@@ -509,6 +571,7 @@ static int start_control(struct supervisor *supervisor, struct error *err)
                                                config->backup_bucket, config->backup_access_key,
                                                config->backup_secret_key },
                                   .web_url = web_url,
+                                  .web_login = supervisor->web != NULL ? web_login : NULL,
                                   .check_service = check_service,
                                   .on_shutdown = stop,
                                   .data = supervisor };
@@ -546,7 +609,8 @@ static void on_idle_minute(uv_timer_t *timer)
 {
     struct supervisor *supervisor = timer->data;
 
-    if (control_connections(supervisor->control) > 0 || runs_live(supervisor->runs) > 0)
+    if (control_connections(supervisor->control) > 0 || runs_live(supervisor->runs) > 0 ||
+        (supervisor->web != NULL && web_streams(supervisor->web) > 0))
         supervisor->idle_minutes = 0;
     else if (++supervisor->idle_minutes >= supervisor->config->idle_exit_minutes)
         stop(supervisor);

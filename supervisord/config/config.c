@@ -183,6 +183,26 @@ static int check_loopback(char **value, const struct paths *paths)
     return str_equal(*value, "::1") ? 0 : -1;
 }
 
+/* An address of this machine that others reach; "" none. */
+static int check_ip(char **value, const struct paths *paths)
+{
+    unsigned char address[16];
+
+    (void)paths;
+    return (*value)[0] == '\0' || inet_pton(AF_INET, *value, address) == 1 ||
+                   inet_pton(AF_INET6, *value, address) == 1
+               ? 0
+               : -1;
+}
+
+static int check_host_name(char **value, const struct paths *paths)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
+
+    (void)paths;
+    return (*value)[strspn(*value, allowed)] == '\0' && strlen(*value) < 254 ? 0 : -1;
+}
+
 static int check_policy(char **value, const struct paths *paths)
 {
     (void)paths;
@@ -538,6 +558,13 @@ const struct setting config_settings[] = {
              "SANDBOX_MCP_WEB_LISTEN", "address of the web pages"),
     U32_ROW("web.port", web_port, 0, 65535, 0, "SANDBOX_MCP_WEB_PORT",
             "port of the web pages; 0: any free one"),
+    TEXT_ROW("web.remoteListen", web_remote_listen, 0, 64, "", check_ip, "an IP address",
+             "SANDBOX_MCP_WEB_REMOTE_LISTEN",
+             "address at which other machines reach the web pages, in the clear; wants the secret "
+             "WEB_TOKEN; empty: they don't"),
+    LIST_ROW("web.names", web_names, web_name_count, check_host_name,
+             "a host name in lower case without a port", "SANDBOX_MCP_WEB_NAMES",
+             "names by which other machines ask for the web pages"),
     TEXT_ROW("notices.program", notices_program, 0, 4096, "", check_program_path, absolute_path,
              "SANDBOX_MCP_NOTICES_PROGRAM",
              "a program that is given each notice, as JSON on its standard input"),

@@ -138,7 +138,10 @@ struct config {
     uint32_t checkpoint_count;
     char *web_listen; /* "127.0.0.1" */
     bool web_enabled;
-    uint32_t web_port;     /* 0: any free one */
+    uint32_t web_port;       /* 0: any free one */
+    char *web_remote_listen; /* "": this machine only */
+    char **web_names;        /* by which other machines know this one */
+    size_t web_name_count;
     char *notices_program; /* "" none, as below */
     char *notices_webhook;
     char *notices_webhook_secret; /* name of a secret */

@@ -132,6 +132,7 @@ static void copy_options(struct control *control, const struct control_options *
     control->version = mem_strdup(options->version);
     control->max_requests = options->max_requests != 0 ? options->max_requests : DEFAULT_REQUESTS;
     control->web_url = options->web_url;
+    control->web_login = options->web_login;
     control->on_shutdown = options->on_shutdown;
     control->check_service = options->check_service;
     control->data = options->data;

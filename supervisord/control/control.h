@@ -54,6 +54,10 @@ struct control_options {
     /* Tries a service's credential. DONE runs once, perhaps before this returns. */
     int (*check_service)(void *data, const char *service, control_service_check_cb done,
                          void *check, struct error *err);
+    /* An address that signs a browser in once and shows PAGE: a run's id, a session's or "". NULL
+     * when there is no web view. */
+    int (*web_login)(void *data, const char *page, struct buf *out, uint64_t *expires_ms,
+                     struct error *err);
     /* system.shutdown was asked for. Runs from the loop after the reply was queued. */
     void (*on_shutdown)(void *data);
     void *data;

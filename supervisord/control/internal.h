@@ -41,6 +41,8 @@ struct control {
     void (*web_url)(void *data, const char *run_id, struct buf *out);
     int (*check_service)(void *data, const char *service, control_service_check_cb done,
                          void *check, struct error *err);
+    int (*web_login)(void *data, const char *page, struct buf *out, uint64_t *expires_ms,
+                     struct error *err);
     void (*on_shutdown)(void *data);
     void *data;                /* for all three */
     struct listener *listener; /* NULL once it closes */
@@ -154,6 +156,8 @@ void on_secret_delete(struct request *request);
 void on_service_list(struct request *request);
 void on_service_check(struct request *request);
 void on_audit_list(struct request *request);
+/* on_web.c */
+void on_web_link(struct request *request);
 /* on_system.c */
 void on_hello(struct request *request);
 void on_system_status(struct request *request);

@@ -59,6 +59,9 @@ int cmd_export(struct session *session, struct error *err);
 int cmd_files(struct session *session, struct error *err);
 int cmd_cat(struct session *session, struct error *err);
 
+/* cmd_web.c */
+int cmd_web(struct session *session, struct error *err);
+
 /* doctor.c */
 int cmd_doctor(struct session *session, struct error *err);
 

@@ -3,13 +3,16 @@
 #define WEB_INTERNAL_H
 
 #include "common/buf.h"
+#include "common/json.h"
 #include "common/json_write.h"
 #include "common/list.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "http/http.h"
+#include "io/handles.h"
 #include "io/io.h"
+#include "view/view.h"
 #include "web/web.h"
 
 struct web_asset {
@@ -21,9 +24,10 @@ struct web_asset {
 extern const struct web_asset web_assets[]; /* ends with a NULL name */
 
 #define WEB_KEY_SIZE 32
-#define WEB_TOKEN_SIZE 44 /* 43 characters of base64url and NUL */
+#define WEB_TOKEN_SIZE 44  /* 43 characters of base64url and NUL */
+#define WEB_PREFIX_SIZE 20 /* "/w/" and 16 characters */
 
-/* auth.c
+/* auth.c: what a request shows.
  * ----------------------------------------------------------------------------------------------------------
  */
 
@@ -35,16 +39,82 @@ void auth_token(const unsigned char key[WEB_KEY_SIZE], const char *run_id,
 /* In constant time; NULL is wrong. */
 bool auth_token_matches(const unsigned char key[WEB_KEY_SIZE], const char *run_id,
                         const char *token);
+/* Where the pages of a browser that is signed in lie. Other programs on this machine may serve
+ * pages under the same name, and cookies don't know ports: the cookie goes below this path only,
+ * and they don't know it. */
+void auth_prefix(const unsigned char key[WEB_KEY_SIZE], char prefix[WEB_PREFIX_SIZE]);
 /* Only loopback names with our own port: a page of another site that had its name resolve to
  * 127.0.0.1 sends its own. */
 bool auth_host_allowed(const char *host, uint16_t port);
-/* "http://" and such a host; a request that changes something must have one. */
+/* For pages that other machines may see: an address in digits, which no name of another site can
+ * turn into ours, or one of NAMES; each with any port. */
+bool auth_remote_host_allowed(const char *host, const char *const *names, size_t count);
+/* "http://" or "https://" and the host; NULL without. */
+const char *auth_origin_host(const char *origin);
+/* "http://" and a host that auth_host_allowed allows. */
 bool auth_origin_allowed(const char *origin, uint16_t port);
 
 /* One value of a target's query: letters, digits, - and _ only, at most SIZE - 1. */
 bool query_value(const char *target, const char *name, char *value, size_t size);
+/* One cookie's value of the same characters; a cookie that comes twice is none. */
+bool cookie_value(const struct http_headers *headers, const char *name, char *value, size_t size);
 
-struct sse;
+/* login.c: browsers that are signed in, and the links that sign one in.
+ * ----------------------------------------------------------------------------------------------------------
+ */
+struct login;
+
+#define LOGIN_CODE_MS (5u * 60 * 1000)
+#define LOGIN_SESSION_MS (14ull * 24 * 3600 * 1000)
+
+/* Only hashes are kept: codes in memory, sessions also in state/web.sessions, so that a restart
+ * signs nobody out. CLOCK is borrowed. */
+int login_open(struct login **out, const char *state_dir, const struct clock *clock,
+               struct error *err);
+void login_close(struct login *login);
+/* A new code, which leads to PATH (copied). Of too many the oldest is forgotten. */
+void login_make_code(struct login *login, const char *path, char code[WEB_TOKEN_SIZE]);
+/* Uses CODE up: its path (heap), or NULL when it is wrong, used or too old. */
+char *login_take_code(struct login *login, const char *code);
+/* A new session; TEXT is what the browser shows from now on. */
+int login_begin(struct login *login, char text[WEB_TOKEN_SIZE], struct error *err);
+bool login_valid(const struct login *login, const char *text);
+void login_end(struct login *login, const char *text);
+/* Whether TOKEN may be tried now: wrong ones make the next wait. */
+bool login_may_try(struct login *login);
+void login_tried(struct login *login, bool right);
+
+/* feed.c: what changed last, for boards.
+ * ----------------------------------------------------------------------------------------------------------
+ */
+#define FEED_KEPT 256
+#define FEED_EPOCH_SIZE 9
+#define FEED_CURSOR_SIZE 32
+
+/* Runs (and sessions that were deleted) in the order of their last change, each once. A board's
+ * cursor is "EPOCH-NUMBER"; one from before a restart, or older than what is kept, starts anew. */
+struct feed {
+    struct {
+        struct id id;
+        uint64_t number;
+    } entries[FEED_KEPT];
+    size_t count;
+    uint64_t number; /* of the newest change */
+    uint64_t lost;   /* of the newest that is no longer kept */
+    char epoch[FEED_EPOCH_SIZE];
+};
+void feed_init(struct feed *feed);
+void feed_note(struct feed *feed, const struct id *id);
+void feed_cursor(const struct feed *feed, uint64_t number, char cursor[FEED_CURSOR_SIZE]);
+/* False when it isn't one of this feed's, or too old. */
+bool feed_parse(const struct feed *feed, const char *cursor, uint64_t *number);
+
+/* Connections
+ * ----------------------------------------------------------------------------------------------------------
+ */
+struct stream;
+struct deletion;
+struct route;
 
 struct web {
     uv_loop_t *loop;
@@ -53,10 +123,24 @@ struct web {
     const struct clock *clock;
     char *origin;
     uint16_t port;
+    bool remote;
+    char **names;
+    size_t name_count;
+    bool (*token_matches)(void *data, const char *token);
+    void *token_data;
     unsigned char key[WEB_KEY_SIZE];
+    char prefix[WEB_PREFIX_SIZE];
+    char cookie[24]; /* its name holds the port: cookies don't know it */
+    struct login *login;
+    struct feed feed;
+    struct runs_watcher watcher;
+    struct handles handles;
+    uv_timer_t flush;          /* runs while a stream waits for news */
     struct listener *listener; /* NULL once it closes */
     struct list conns;         /* web_conn::link */
-    unsigned open_parts;       /* listener and connections, while they close */
+    unsigned streams;
+    unsigned max_streams;
+    unsigned open_parts; /* listener, handles and connections, while they close */
     bool closing;
     void (*done)(void *data);
     void *done_data;
@@ -66,34 +150,96 @@ struct web_conn {
     struct list link; /* web::conns */
     struct web *web;
     struct http_conn *http;
-    struct sse *sse; /* the stream being answered, or NULL */
+    struct stream *stream;     /* being answered, or NULL */
+    struct deletion *deletion; /* being waited for, or NULL */
+    /* A request whose body is being read; NULL: none. */
+    const struct route *route;
+    unsigned access;
+    struct id run;
+    struct id session;
+    char cookie[WEB_TOKEN_SIZE];
+    struct buf body;
 };
 
+/* How a request was let in. */
+enum access {
+    ACCESS_LINK = 1,   /* by the token of the run that it is about */
+    ACCESS_COOKIE = 2, /* by a session, below the prefix */
+    ACCESS_OPEN = 4,   /* anyone who reaches us */
+};
+
+/* A request that was let in. */
+struct call {
+    struct web_conn *conn;
+    enum access access;
+    const char *target;                 /* with its query; "" for what has a body */
+    const struct http_request *request; /* NULL for what has a body */
+    const struct run_record *run;       /* NULL: it is not about a run */
+    const struct id *session;           /* NULL: it is not about a session */
+    const struct json_value *body;      /* NULL without */
+};
+
+/* web.c */
 /* Answers with our security headers. */
 void web_respond(struct http_conn *http, int status, const char *type, const void *body,
                  size_t len);
 void web_respond_json(struct http_conn *http, int status, const struct buf *body);
 void web_respond_error(struct http_conn *http, int status, const char *code, const char *message);
+/* What went wrong in words, with the status that goes with its code. */
+void web_respond_failure(struct http_conn *http, const struct error *err);
 void web_headers(struct http_headers *headers, const char *type);
+/* One of the embedded files. */
+void web_respond_asset(struct http_conn *http, int status, const char *name, size_t len);
+/* A stream waits for news: looks a moment later. */
+void web_flush_soon(struct web *web);
+/* The address of a run's page for whoever made CALL, without the origin. */
+void web_append_run_path(const struct call *call, const char *run_id, struct buf *out);
 
-/* api.c: RUN is known and its token was right.
- * -------------------------------------------------------------------- */
-void api_get_run(struct web_conn *conn, const struct run_record *run);
-void api_get_diff(struct web_conn *conn, const struct run_record *run);
-void api_cancel(struct web_conn *conn, const struct run_record *run);
-void api_write_run(struct json_writer *writer, const struct run_record *run, uint64_t now_ms,
-                   const char *step, const char *request);
-void api_write_event(struct json_writer *writer, const struct event_record *event);
-
-/* sse.c
- * -----------------------------------------------------------------------------------------------------------
+/* route.c: which function answers what, and to whom.
+ * ----------------------------------------------------------------------------------------------------------
  */
-void sse_start(struct web_conn *conn, const struct run_record *run,
-               const struct http_request *request);
-void sse_drained(struct web_conn *conn);
-void sse_stop(struct web_conn *conn); /* the connection is over; harmless without a stream */
+void route_request(struct web_conn *conn, const struct http_request *request);
+void route_body(struct web_conn *conn, const char *bytes, size_t len);
+void route_body_end(struct web_conn *conn);
+
+/* api.c: what pages ask for.
+ * ----------------------------------------------------------------------------------------------------------
+ */
+void api_run(const struct call *call);
+void api_diff(const struct call *call);  /* of a run, or a session's newest that ended */
+void api_patch(const struct call *call); /* the same, to be kept as a file */
+void api_runs(const struct call *call);
+void api_audit(const struct call *call);
+void api_sessions(const struct call *call);
+void api_session(const struct call *call);
+/* {"now","ended","step"?,"run":{…}}: the socket's view of the run and what a page needs beside. */
+void api_write_run(struct json_writer *writer, struct web *web, const struct run_record *run);
+/* {"run":{…},"model"?,…}: the socket's item of a list and what a board needs beside. */
+void api_write_item(struct json_writer *writer, struct web *web, const struct run_record *run);
+
+/* act.c: what pages do.
+ * ----------------------------------------------------------------------------------------------------------
+ */
+void act_login(const struct call *call);
+void act_logout(const struct call *call);
+void act_cancel(const struct call *call);
+void act_answer(const struct call *call);
+void act_send(const struct call *call);
+void act_delete(const struct call *call);
+void act_conn_gone(struct web_conn *conn);
+
+/* stream.c: server-sent events.
+ * ----------------------------------------------------------------------------------------------------------
+ */
+void stream_run(const struct call *call);
+void stream_board(const struct call *call);
+void stream_drained(struct web_conn *conn);
+void stream_stop(struct web_conn *conn); /* the connection is over; harmless without a stream */
+/* ID has changed: true when the stream wants to be flushed. */
+bool stream_changed(struct web_conn *conn, const struct id *id);
+void stream_flush(struct web *web);
 /* The number to start behind: Last-Event-ID wins over ?after=, since a browser that connects again
  * sends it. */
-uint64_t sse_after(const char *last_event_id, const char *target);
+uint64_t stream_after(const char *last_event_id, const char *target);
 
 #endif

@@ -1,12 +1,18 @@
 #include "web/web.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sodium.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "web/internal.h"
 
-#define DEFAULT_CONNECTIONS 128
+#define DEFAULT_CONNECTIONS 512
+#define DEFAULT_STREAMS 256
+#define FLUSH_MS 150
+#define PEER_GONE_SECONDS 60
 #define PORT_FILE_MAX 16
 
 /* Answers
@@ -17,7 +23,7 @@ void web_headers(struct http_headers *headers, const char *type)
 {
     static const char policy[] =
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+        "img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
     http_headers_add(headers, "Content-Type", type);
     http_headers_add(headers, "Cache-Control", "no-store");
@@ -63,148 +69,67 @@ void web_respond_error(struct http_conn *http, int status, const char *code, con
     web_respond(http, status, "application/json", buf_text(&body), body.len);
 }
 
-/* Routes
- * -----------------------------------------------------------------------------------------------------------
- */
+void web_respond_failure(struct http_conn *http, const struct error *err)
+{
+    static const struct {
+        enum error_code code;
+        int status;
+    } statuses[] = {
+        { ERR_INVALID, 400 },   { ERR_NOT_FOUND, 404 },   { ERR_DENIED, 403 },
+        { ERR_CONFLICT, 409 },  { ERR_LIMIT, 429 },       { ERR_TIMEOUT, 504 },
+        { ERR_CANCELLED, 409 }, { ERR_UNAVAILABLE, 503 },
+    };
 
-static void respond_asset(struct http_conn *http, const char *name, size_t len)
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        if (statuses[i].code == err->code) {
+            web_respond_error(http, statuses[i].status, error_code_name(err->code), err->text);
+            return;
+        }
+    }
+    log_warn("web", "%s", err->text);
+    web_respond_error(http, 500, error_code_name(err->code), err->text);
+}
+
+void web_respond_asset(struct http_conn *http, int status, const char *name, size_t len)
 {
     for (const struct web_asset *asset = web_assets; asset->name != NULL; asset++) {
         if (strlen(asset->name) == len && memcmp(asset->name, name, len) == 0) {
-            web_respond(http, 200, asset->type, asset->data, asset->len);
+            web_respond(http, status, asset->type, asset->data, asset->len);
             return;
         }
     }
     web_respond_error(http, 404, "not_found", "there is nothing here");
 }
 
-static void get_page(struct web_conn *conn, const struct run_record *run,
-                     const struct http_request *request)
+/* News
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+static void on_flush(uv_timer_t *timer)
 {
-    (void)run;
-    (void)request;
-    respond_asset(conn->http, "index.html", strlen("index.html"));
+    stream_flush(timer->data);
 }
 
-static void get_run(struct web_conn *conn, const struct run_record *run,
-                    const struct http_request *request)
+void web_flush_soon(struct web *web)
 {
-    (void)request;
-    api_get_run(conn, run);
+    if (!web->closing && !uv_is_active((uv_handle_t *)&web->flush))
+        uv_timer_start(&web->flush, on_flush, FLUSH_MS, 0);
 }
 
-static void get_diff(struct web_conn *conn, const struct run_record *run,
-                     const struct http_request *request)
+/* In the midst of a change: only notes. */
+static void on_changed(void *data, const struct id *id)
 {
-    (void)request;
-    api_get_diff(conn, run);
-}
+    struct web *web = data;
+    bool wanted = false;
 
-static void post_cancel(struct web_conn *conn, const struct run_record *run,
-                        const struct http_request *request)
-{
-    (void)request;
-    api_cancel(conn, run);
-}
+    feed_note(&web->feed, id);
+    LIST_EACH(&web->conns, link) {
+        struct web_conn *conn = LIST_ENTRY(link, struct web_conn, link);
 
-static const struct route {
-    const char *method;
-    const char *before; /* the run's id stands between the two */
-    const char *after;
-    void (*handle)(struct web_conn *conn, const struct run_record *run,
-                   const struct http_request *request);
-} routes[] = {
-    { "GET", "/runs/", "", get_page },
-    { "GET", "/api/runs/", "", get_run },
-    { "GET", "/api/runs/", "/diff", get_diff },
-    { "GET", "/api/runs/", "/events", sse_start },
-    { "POST", "/api/runs/", "/cancel", post_cancel },
-};
-
-/* Whether PATH of LEN bytes is the route's; the id between goes to RUN_ID. */
-static bool route_matches(const struct route *route, const char *path, size_t len,
-                          char run_id[ID_SIZE])
-{
-    size_t before = strlen(route->before);
-    size_t after = strlen(route->after);
-
-    if (len != before + ID_SIZE - 1 + after || memcmp(path, route->before, before) != 0 ||
-        memcmp(path + len - after, route->after, after) != 0)
-        return false;
-    memcpy(run_id, path + before, ID_SIZE - 1);
-    run_id[ID_SIZE - 1] = '\0';
-    return true;
-}
-
-/* The page sends it as a header; links and event streams can't have one. */
-static bool token_is_right(const struct web *web, const char *run_id,
-                           const struct http_request *request)
-{
-    const char *header = http_headers_get(&request->headers, "x-token");
-    char token[WEB_TOKEN_SIZE];
-
-    if (header != NULL)
-        return auth_token_matches(web->key, run_id, header);
-    return query_value(request->target, "token", token, sizeof(token)) &&
-           auth_token_matches(web->key, run_id, token);
-}
-
-static bool origin_is_right(const struct web *web, const struct http_request *request)
-{
-    const char *site = http_headers_get(&request->headers, "sec-fetch-site");
-
-    if (str_equal(request->method, "GET"))
-        return true;
-    return auth_origin_allowed(http_headers_get(&request->headers, "origin"), web->port) &&
-           (site == NULL || str_equal(site, "same-origin"));
-}
-
-static void serve_run(struct web_conn *conn, const struct route *route, const char *run_id,
-                      const struct http_request *request)
-{
-    struct web *web = conn->web;
-    struct error err = ERROR_INIT;
-    struct run_record run;
-    struct id id;
-
-    run_record_init(&run);
-    /* A wrong token, a run that never was and one that is gone all look the same. */
-    if (!id_parse(ID_KIND_RUN, run_id, &id) || !token_is_right(web, run_id, request) ||
-        run_load(web->runs, &id, &run, &err) < 0)
-        web_respond_error(conn->http, 403, "denied", "this link is not valid, or its run is gone");
-    else if (!origin_is_right(web, request))
-        web_respond_error(conn->http, 403, "denied", "only the page itself may ask for this");
-    else
-        route->handle(conn, &run, request);
-    run_record_finish(&run);
-}
-
-static void on_request(void *data, struct http_conn *http, const struct http_request *request)
-{
-    struct web_conn *conn = data;
-    size_t len = strcspn(request->target, "?");
-    bool known_path = false;
-    char run_id[ID_SIZE];
-
-    if (!auth_host_allowed(request->host, conn->web->port)) {
-        web_respond_error(http, 421, "wrong_host", "this server answers on loopback only");
-        return;
+        wanted |= conn->stream != NULL && stream_changed(conn, id);
     }
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        if (!route_matches(&routes[i], request->target, len, run_id))
-            continue;
-        known_path = true;
-        if (str_equal(request->method, routes[i].method)) {
-            serve_run(conn, &routes[i], run_id, request);
-            return;
-        }
-    }
-    if (known_path || !str_equal(request->method, "GET"))
-        web_respond_error(http, 405, "method_not_allowed", "this method is not allowed here");
-    else if (len > strlen("/static/") && str_starts(request->target, "/static/"))
-        respond_asset(http, request->target + strlen("/static/"), len - strlen("/static/"));
-    else
-        web_respond_error(http, 404, "not_found", "there is nothing here; open a run by its link");
+    if (wanted)
+        web_flush_soon(web);
 }
 
 /* Connections
@@ -213,6 +138,10 @@ static void on_request(void *data, struct http_conn *http, const struct http_req
 
 static void web_free(struct web *web)
 {
+    login_close(web->login);
+    for (size_t i = 0; i < web->name_count; i++)
+        free(web->names[i]);
+    free(web->names);
     sodium_memzero(web->key, sizeof(web->key));
     free(web->origin);
     free(web);
@@ -234,13 +163,27 @@ static void on_part_closed(void *data)
 static void on_drain(void *data, struct http_conn *http)
 {
     (void)http;
-    sse_drained(data);
+    stream_drained(data);
+}
+
+static void conn_forget(struct web_conn *conn)
+{
+    stream_stop(conn);
+    act_conn_gone(conn);
+    conn->route = NULL;
+    buf_finish(&conn->body);
+}
+
+static void on_request(void *data, struct http_conn *http, const struct http_request *request)
+{
+    (void)http;
+    route_request(data, request);
 }
 
 static void on_abort(void *data, struct http_conn *http)
 {
     (void)http;
-    sse_stop(data);
+    conn_forget(data);
 }
 
 static void on_closed(void *data, struct http_conn *http)
@@ -249,7 +192,7 @@ static void on_closed(void *data, struct http_conn *http)
     struct web *web = conn->web;
 
     (void)http;
-    sse_stop(conn);
+    conn_forget(conn);
     list_remove(&conn->link);
     free(conn);
     if (web->listener != NULL)
@@ -259,16 +202,27 @@ static void on_closed(void *data, struct http_conn *http)
 
 static void on_body(void *data, struct http_conn *http, const char *bytes, size_t len)
 {
-    (void)data;
     (void)http;
-    (void)bytes;
-    (void)len; /* no request here means anything by its body */
+    route_body(data, bytes, len);
 }
 
 static void on_body_end(void *data, struct http_conn *http)
 {
-    (void)data;
     (void)http;
+    route_body_end(data);
+}
+
+/* A peer that takes nothing for so long is gone: the kernel finds out without our waking up. */
+static void notice_gone_peers(int fd)
+{
+    int on = 1;
+    int seconds = PEER_GONE_SECONDS;
+    unsigned milliseconds = PEER_GONE_SECONDS * 1000;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof(milliseconds)) < 0)
+        log_warn("web", "a page that is gone may be noticed late");
 }
 
 static void on_accept(void *data, int fd)
@@ -286,6 +240,7 @@ static void on_accept(void *data, int fd)
                                              .data = conn };
 
     conn->web = web;
+    notice_gone_peers(fd);
     if (http_conn_start(&conn->http, web->loop, fd, &options, &callbacks, &err) < 0) {
         log_warn("web", "connection lost: %s", err.text);
         free(conn);
@@ -342,13 +297,51 @@ static int open_socket(const struct web_options *options, uint16_t *port, struct
     return fd;
 }
 
+/* The name in links: an address that stands for all of them leads nowhere. */
+static const char *shown_host(const struct web_options *options)
+{
+    if (options->remote && options->name_count > 0)
+        return options->names[0];
+    if (str_equal(options->listen, "0.0.0.0"))
+        return "127.0.0.1";
+    return str_equal(options->listen, "::") ? "::1" : options->listen;
+}
+
+static void take_options(struct web *web, const struct web_options *options)
+{
+    const char *shown = shown_host(options);
+    bool bracket = strchr(shown, ':') != NULL;
+
+    web->origin = mem_printf("http://%s%s%s:%u", bracket ? "[" : "", shown, bracket ? "]" : "",
+                             (unsigned)web->port);
+    snprintf(web->cookie, sizeof(web->cookie), "sandbox-mcp-%u", (unsigned)web->port);
+    web->max_streams = options->max_streams != 0 ? options->max_streams : DEFAULT_STREAMS;
+    web->remote = options->remote;
+    web->token_matches = options->token_matches;
+    web->token_data = options->token_data;
+    web->names = mem_new_zero(options->name_count + 1, sizeof(*web->names));
+    web->name_count = options->name_count;
+    for (size_t i = 0; i < options->name_count; i++)
+        web->names[i] = mem_strdup(options->names[i]);
+}
+
+static void start_news(struct web *web)
+{
+    feed_init(&web->feed);
+    handles_init(&web->handles, on_part_closed, web);
+    uv_timer_init(web->loop, &web->flush);
+    handles_add(&web->handles, (uv_handle_t *)&web->flush, web);
+    web->watcher.changed = on_changed;
+    web->watcher.data = web;
+    runs_watch(web->runs, &web->watcher);
+}
+
 int web_start(struct web **out, uv_loop_t *loop, struct runs *runs, struct store *store,
               const struct clock *clock, const struct web_options *options, struct error *err)
 {
     struct web *web = NEW(struct web);
     uint32_t connections =
         options->max_connections != 0 ? options->max_connections : DEFAULT_CONNECTIONS;
-    bool bracket = strchr(options->listen, ':') != NULL;
     int fd;
 
     web->loop = loop;
@@ -356,16 +349,25 @@ int web_start(struct web **out, uv_loop_t *loop, struct runs *runs, struct store
     web->store = store;
     web->clock = clock;
     list_init(&web->conns);
-    if (auth_load_key(options->state_dir, web->key, err) < 0)
+    if (auth_load_key(options->state_dir, web->key, err) < 0 ||
+        login_open(&web->login, options->state_dir, clock, err) < 0)
         goto fail;
+    auth_prefix(web->key, web->prefix);
     fd = open_socket(options, &web->port, err);
     if (fd < 0)
         goto fail;
-    web->origin = mem_printf("http://%s%s%s:%u", bracket ? "[" : "", options->listen,
-                             bracket ? "]" : "", (unsigned)web->port);
+    take_options(web, options);
     if (listener_start(&web->listener, loop, fd, connections, on_accept, web, err) < 0)
         goto fail;
-    web->open_parts = 1;
+    start_news(web);
+    web->open_parts = 2; /* the listener and the handles */
+    if (web->remote)
+        log_warn(
+            "web",
+            "%s may be reached from other machines, in the clear: whoever is signed in sees all "
+            "runs, diffs and the audit, and may answer, cancel, send messages and delete "
+            "sessions",
+            web->origin);
     *out = web;
     return 0;
 fail:
@@ -375,20 +377,23 @@ fail:
 
 void web_close(struct web *web, void (*done)(void *data), void *data)
 {
+    uv_handle_t *handles[] = { (uv_handle_t *)&web->flush };
     struct listener *listener = STEAL(web->listener);
 
     if (web->closing)
         return;
     web->closing = true;
+    runs_unwatch(&web->watcher);
     web->done = done;
     web->done_data = data;
     LIST_EACH(&web->conns, link) {
         struct web_conn *conn = LIST_ENTRY(link, struct web_conn, link);
 
-        sse_stop(conn);
+        stream_stop(conn);
         http_conn_close(conn->http);
     }
     listener_close(listener, on_part_closed, web);
+    handles_close_all(&web->handles, web->loop, handles, ARRAY_LEN(handles));
 }
 
 const char *web_origin(const struct web *web)
@@ -402,4 +407,46 @@ void web_run_url(const struct web *web, const char *run_id, struct buf *out)
 
     auth_token(web->key, run_id, token);
     buf_printf(out, "%s/runs/%s?token=%s", web->origin, run_id, token);
+}
+
+void web_append_run_path(const struct call *call, const char *run_id, struct buf *out)
+{
+    const struct web *web = call->conn->web;
+    char token[WEB_TOKEN_SIZE];
+
+    if (call->access == ACCESS_COOKIE) {
+        buf_printf(out, "%s/runs/%s", web->prefix, run_id);
+        return;
+    }
+    auth_token(web->key, run_id, token);
+    buf_printf(out, "/runs/%s?token=%s", run_id, token);
+}
+
+int web_login_url(struct web *web, const char *page, struct buf *out, uint64_t *expires_ms,
+                  struct error *err)
+{
+    char code[WEB_TOKEN_SIZE];
+    AUTO_FREE
+    char *path = NULL;
+
+    if (page[0] == '\0')
+        path = mem_printf("%s/", web->prefix);
+    else if (id_parse(ID_KIND_RUN, page, NULL))
+        path = mem_printf("%s/runs/%s", web->prefix, page);
+    else if (id_parse(ID_KIND_SESSION, page, NULL))
+        path = mem_printf("%s/sessions/%s", web->prefix, page);
+    else
+        return error_set(err, ERR_INVALID, 0, "neither a run's nor a session's id");
+    login_make_code(web->login, path, code);
+    *expires_ms = clock_wall_ms(web->clock) + LOGIN_CODE_MS;
+    /* Behind #, so that it is in no request's target, no log and no Referer, and is not used up by
+     * what only looks at links. */
+    buf_printf(out, "%s/login#%s", web->origin, code);
+    sodium_memzero(code, sizeof(code));
+    return 0;
+}
+
+unsigned web_streams(const struct web *web)
+{
+    return web->streams;
 }

@@ -105,6 +105,8 @@ static void check_defaults(const struct config *config)
     CHECK(config->web_enabled);
     CHECK_STR(config->web_listen, "127.0.0.1");
     CHECK_EQ(config->web_port, 0);
+    CHECK_STR(config->web_remote_listen, "");
+    CHECK_EQ(config->web_name_count, 0u);
     CHECK_STR(config->log_level, "info");
     CHECK_EQ(config->idle_exit_minutes, 0);
     CHECK(config->detect_registries);
@@ -155,7 +157,8 @@ TEST(every_setting_is_read_from_the_file)
         "    \"webhookSecret\": \"HOOK\", \"ntfy\": \"http://b.example/t\", \"ntfyToken\": "
         "\"TOKEN\",\n"
         "    \"desktop\": true, \"events\": [ \"ended\" ] },\n"
-        "  \"web\": { \"enabled\": false, \"listen\": \"::1\", \"port\": 8080 },\n"
+        "  \"web\": { \"enabled\": false, \"listen\": \"::1\", \"port\": 8080,\n"
+        "           \"remoteListen\": \"192.0.2.1\", \"names\": [ \"box.lan\" ] },\n"
         "  \"log\": { \"level\": \"debug\" }, \"idleExitMinutes\": 9,\n"
         "  \"egress\": { \"allow\": [ \"*.Corp.example:443\", \"[2001:db8::1]:80\", "
         "\"10.0.0.1:22\" ],\n"
@@ -226,6 +229,8 @@ TEST(every_setting_is_read_from_the_file)
     CHECK(!config->web_enabled);
     CHECK_STR(config->web_listen, "::1");
     CHECK_EQ(config->web_port, 8080);
+    CHECK_STR(config->web_remote_listen, "192.0.2.1");
+    CHECK_STR(config->web_names[0], "box.lan");
     CHECK_STR(config->log_level, "debug");
     CHECK_EQ(config->idle_exit_minutes, 9);
     CHECK_EQ(config->egress_allow_count, 3u);
@@ -266,6 +271,8 @@ TEST(bad_values_name_file_line_key_and_what_is_allowed)
     check_error("{ \"limits\": 5 }", "config.json:1: ", "limits must be an object");
     check_error("{ \"web\": { \"enabled\": 1 } }", ":1: web.enabled: ", "true or false");
     check_error("{ \"web\": { \"listen\": \"0.0.0.0\" } }", ":1: web.listen: ", "loopback");
+    check_error("{ \"web\": { \"remoteListen\": \"box.lan\" } }", ":1: web.remoteListen: ", "IP");
+    check_error("{ \"web\": { \"names\": [ \"box:80\" ] } }", ":1: web.names", "without a port");
     check_error("{ \"web\": { \"listen\": \"localhost\" } }", ":1: web.listen: ", "loopback");
     check_error("{ \"log\": { \"level\": \"loud\" } }",
                 ":1: log.level: ", "error, warn, info or debug");

@@ -80,12 +80,83 @@ TEST(a_query_value_is_plain_and_whole)
     CHECK_STR(value, "");
 }
 
+static bool host_is_ours(const char *host)
+{
+    static const char *const names[] = { "box.lan", "box" };
+
+    return auth_remote_host_allowed(host, names, ARRAY_LEN(names));
+}
+
+TEST(a_remote_page_answers_to_addresses_and_its_names)
+{
+    static const char *const good[] = { "box.lan",      "BOX:8080",  "box.lan:1",
+                                        "192.0.2.1:80", "192.0.2.1", "[2001:db8::1]:80" };
+    static const char *const bad[] = {
+        "evil.example:80", "box.lan.evil", "192.0.2.1.evil:80", "box:",       "box:x", "", "[::1",
+        "[]:80",           "2001:db8::1",  "[box]:80",          "box.lan:1:2"
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        CHECK(host_is_ours(good[i]));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK(!host_is_ours(bad[i]));
+    CHECK(!host_is_ours(NULL));
+}
+
+static bool find_cookie(const char *first, const char *second, char *value, size_t size)
+{
+    struct http_headers headers;
+    bool found;
+
+    http_headers_init(&headers);
+    http_headers_add(&headers, "Cookie", first);
+    if (second != NULL)
+        http_headers_add(&headers, "cookie", second);
+    found = cookie_value(&headers, "c-1", value, size);
+    http_headers_finish(&headers);
+    return found;
+}
+
+TEST(a_cookie_is_found_once_and_whole)
+{
+    char value[8];
+
+    CHECK(find_cookie("c-1=abc", NULL, value, sizeof(value)));
+    CHECK_STR(value, "abc");
+    CHECK(find_cookie("a=b; c-1=abc; d=e", "x=y", value, sizeof(value)));
+    CHECK_STR(value, "abc");
+    CHECK(find_cookie("a=b", "c-1=z", value, sizeof(value)));
+    CHECK(!find_cookie("c-1=abc; c-1=abd", NULL, value, sizeof(value)));
+    CHECK(!find_cookie("c-1=abc", "c-1=abc", value, sizeof(value)));
+    CHECK(!find_cookie("xc-1=abc", NULL, value, sizeof(value)));
+    CHECK(!find_cookie("c-1=\"abc\"", NULL, value, sizeof(value)));
+    CHECK(!find_cookie("c-1=12345678", NULL, value, sizeof(value)));
+    CHECK(!find_cookie("c-1=", NULL, value, sizeof(value)));
+    CHECK(!find_cookie("", ";;= ;", value, sizeof(value)));
+}
+
+TEST(pages_of_browsers_lie_where_only_this_installation_knows)
+{
+    unsigned char key[WEB_KEY_SIZE] = { 1 };
+    unsigned char other[WEB_KEY_SIZE] = { 2 };
+    char prefix[WEB_PREFIX_SIZE];
+    char again[WEB_PREFIX_SIZE];
+
+    auth_prefix(key, prefix);
+    CHECK_EQ(strlen(prefix), 19u);
+    CHECK(str_starts(prefix, "/w/"));
+    auth_prefix(key, again);
+    CHECK_STR(again, prefix);
+    auth_prefix(other, again);
+    CHECK(!str_equal(again, prefix));
+}
+
 TEST(a_stream_starts_behind_what_the_browser_saw)
 {
-    CHECK_EQ(sse_after("7", "/x?after=3"), 7u);
-    CHECK_EQ(sse_after(NULL, "/x?after=3&token=t"), 3u);
-    CHECK_EQ(sse_after("x", "/x"), 0u);
-    CHECK_EQ(sse_after("-1", "/x?after=99999999999999999999"), 0u);
+    CHECK_EQ(stream_after("7", "/x?after=3"), 7u);
+    CHECK_EQ(stream_after(NULL, "/x?after=3&token=t"), 3u);
+    CHECK_EQ(stream_after("x", "/x"), 0u);
+    CHECK_EQ(stream_after("-1", "/x?after=99999999999999999999"), 0u);
 }
 
 TEST(the_key_is_made_once_and_kept_private)

@@ -25,6 +25,7 @@ static struct lab {
     pthread_t thread;
     char failure[600];
     char url[300];
+    char login[300];
     char token[64];
     uint16_t port;
     int left_open;
@@ -89,12 +90,16 @@ static void make_run(void)
     struct run_request request = { .task = "make </script> it", .repository = "", .title = "t" };
     struct error err = ERROR_INIT;
     AUTO_BUF struct buf url = BUF_INIT(1000);
+    uint64_t until = 0;
 
     run_record_init(&lab.run);
     CHECK_EQ(run_create(lab.runs, &request, &lab.run, &err), 0);
     web_run_url(lab.web, lab.run.id.text, &url);
     str_copy(lab.url, sizeof(lab.url), buf_text(&url));
     CHECK(str_starts(lab.url, web_origin(lab.web)));
+    buf_clear(&url);
+    CHECK_EQ(web_login_url(lab.web, "", &url, &until, &err), 0);
+    str_copy(lab.login, sizeof(lab.login), buf_text(&url));
     str_copy(lab.token, sizeof(lab.token), strstr(lab.url, "token=") + 6);
     lab.port = (uint16_t)strtoul(strrchr(web_origin(lab.web), ':') + 1, NULL, 10);
 }
@@ -125,9 +130,10 @@ static void with_web(void (*body)(void))
     CHECK_STR(lab.failure, "");
 }
 
-/* One exchange on a connection of its own; the whole answer until the peer closes, ours to free.
- * HOST NULL: the right one. */
-static char *ask(const char *method, const char *target, const char *host, const char *more)
+/* One exchange on a connection of its own; the answer until the peer closes or it has ENOUGH (NULL:
+ * all), ours to free. HOST NULL: the right one. */
+static char *exchange(const char *method, const char *target, const char *host, const char *more,
+                      const char *enough)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(lab.port) };
     struct timeval timeout = { .tv_sec = 10 };
@@ -148,9 +154,22 @@ static char *ask(const char *method, const char *target, const char *host, const
         return mem_strdup("no connection");
     if (send(fd, head, strlen(head), MSG_NOSIGNAL) < 0)
         return mem_strdup("no sending");
-    while ((got = read(fd, part, sizeof(part))) > 0)
+    while ((got = read(fd, part, sizeof(part))) > 0) {
         buf_append(&answer, part, (size_t)got);
-    return buf_steal(&answer);
+        if (enough != NULL && strstr(buf_text(&answer), enough) != NULL)
+            break;
+    }
+    return answer.len > 0 ? buf_steal(&answer) : mem_strdup("");
+}
+
+static char *ask(const char *method, const char *target, const char *host, const char *more)
+{
+    return exchange(method, target, host, more, NULL);
+}
+
+static char *ask_until(const char *target, const char *more, const char *enough)
+{
+    return exchange("GET", target, NULL, more, enough);
 }
 
 static bool answers(const char *method, const char *target, const char *host, const char *more,
@@ -190,11 +209,12 @@ static void body_routes(void)
     WANT(strstr(page, "make </script> it") == NULL);
     WANT(answers("GET", path_of("/api/runs/", "", lab.token), NULL, "", "\"status\":\"queued\""));
     WANT(answers("GET", path_of("/api/runs/", "", NULL), NULL, header, "make </script> it"));
-    WANT(answers("GET", path_of("/api/runs/", "/diff", NULL), NULL, header, "HTTP/1.1 200"));
+    WANT(answers("GET", path_of("/api/runs/", "/diff", NULL), NULL, header, "has not ended"));
     WANT(answers("GET", "/static/app.js", NULL, "", "text/javascript"));
     WANT(answers("GET", "/static/style.css", NULL, "", "text/css"));
     WANT(answers("GET", "/static/../web.key", NULL, "", "HTTP/1.1 404"));
-    WANT(answers("GET", "/", NULL, "", "HTTP/1.1 404"));
+    WANT(answers("GET", "/", NULL, "", "sandboxctl web"));
+    WANT(answers("GET", "/nowhere", NULL, "", "HTTP/1.1 404"));
     WANT(answers("PUT", path_of("/api/runs/", "", lab.token), NULL, "", "HTTP/1.1 405"));
 }
 
@@ -275,6 +295,119 @@ static void body_events(void)
 TEST(events_stream_to_the_end_and_replay_behind_a_number)
 {
     with_web(body_events);
+}
+
+/* What stands behind NAME in ANSWER, up to one of END. */
+static char *part_of(const char *answer, const char *name, const char *end)
+{
+    const char *at = strstr(answer, name);
+
+    if (at == NULL)
+        return mem_strdup("");
+    at += strlen(name);
+    return mem_strndup(at, strcspn(at, end));
+}
+
+static char *post(const char *path, const char *more, const char *body)
+{
+    AUTO_FREE
+    char *all = mem_printf("Origin: http://127.0.0.1:%u\r\n%sContent-Length: %zu\r\n\r\n%s",
+                           (unsigned)lab.port, more, strlen(body), body);
+
+    return ask("POST", path, NULL, all);
+}
+
+static void body_sign_in(void)
+{
+    AUTO_FREE
+    char *code = mem_strdup(strchr(lab.login, '#') + 1);
+    AUTO_FREE
+    char *body = mem_printf("{\"code\":\"%s\"}", code);
+    AUTO_FREE
+    char *first = post("/login", "", body);
+    AUTO_FREE
+    char *again = post("/login", "", body);
+    AUTO_FREE
+    char *cookie = part_of(first, "Set-Cookie: ", ";");
+    AUTO_FREE
+    char *prefix = part_of(first, "\"location\":\"", "\"");
+    AUTO_FREE
+    char *shown = mem_printf("Cookie: a=b; %s\r\n", cookie);
+    AUTO_FREE
+    char *api = mem_printf("%sapi/runs", prefix);
+    AUTO_FREE
+    char *send = mem_printf("%sapi/runs/%s/send", prefix, lab.run.id.text);
+    AUTO_FREE
+    char *gone = NULL;
+
+    WANT(str_starts(first, "HTTP/1.1 200"));
+    WANT(strstr(first, "HttpOnly; SameSite=Strict") != NULL);
+    WANT(str_starts(prefix, "/w/") && strstr(first, prefix) != NULL);
+    WANT(str_starts(again, "HTTP/1.1 403"));
+    WANT(answers("GET", prefix, NULL, shown, "<script src=\"/static/app.js\""));
+    WANT(answers("GET", prefix, NULL, "", "HTTP/1.1 403"));
+    WANT(answers("GET", api, NULL, shown, "\"counts\":{\"queued\":1"));
+    WANT(answers("GET", api, NULL, "", "HTTP/1.1 403"));
+    WANT(answers("GET", api, NULL, "Cookie: a=b\r\n", "HTTP/1.1 403"));
+    free(STEAL(again));
+    again = post(send, shown, "{\"message\":\"and the docs\"}");
+    WANT(strstr(again, "\"action\":\"queued\"") != NULL);
+    WANT(strstr(again, "\"path\":\"/w/") != NULL);
+    free(STEAL(again));
+    again = post(send, shown, "{\"message\":\"x\",\"more\":1}");
+    WANT(str_starts(again, "HTTP/1.1 400"));
+    free(STEAL(again));
+    again = mem_printf("%sapi/logout", prefix);
+    gone = post(again, shown, "");
+    WANT(str_starts(gone, "HTTP/1.1 200"));
+    WANT(answers("GET", api, NULL, shown, "HTTP/1.1 403"));
+}
+
+TEST(a_login_link_works_once_and_its_cookie_until_it_is_given_back)
+{
+    with_web(body_sign_in);
+}
+
+static void body_board(void)
+{
+    AUTO_FREE
+    char *body = mem_printf("{\"code\":\"%s\"}", strchr(lab.login, '#') + 1);
+    AUTO_FREE
+    char *first = post("/login", "", body);
+    AUTO_FREE
+    char *cookie = part_of(first, "Set-Cookie: ", ";");
+    AUTO_FREE
+    char *prefix = part_of(first, "\"location\":\"", "\"");
+    AUTO_FREE
+    char *shown = mem_printf("Cookie: %s\r\n", cookie);
+    AUTO_FREE
+    char *api = mem_printf("%sapi/runs", prefix);
+    AUTO_FREE
+    char *list = ask("GET", api, NULL, shown);
+    AUTO_FREE
+    char *cursor = part_of(list, "\"feed\":\"", "\"");
+    AUTO_FREE
+    char *feed = mem_printf("%sapi/feed?after=%s", prefix, cursor);
+    AUTO_FREE
+    char *stale = mem_printf("%sapi/feed?after=00000000-0", prefix);
+    AUTO_FREE
+    char *seen = NULL;
+
+    uv_async_send(&lab.poke);
+    seen = ask_until(feed, shown, "\"status\":\"completed\"");
+    WANT(strstr(seen, "event: run\ndata: {\"run\":{") != NULL);
+    WANT(strstr(seen, "event: reset") == NULL);
+    free(STEAL(seen));
+    seen = ask_until(feed, shown, "\"status\":\"completed\"");
+    WANT(strstr(seen, "\"status\":\"completed\"") != NULL);
+    free(STEAL(seen));
+    seen = ask_until(stale, shown, "event: reset");
+    WANT(strstr(seen, "event: reset") != NULL);
+}
+
+TEST(a_board_hears_of_changes_from_its_cursor_on)
+{
+    with_web(body_board);
 }
 
 /* Left open: closing the daemon must not wait for it. */
