@@ -326,7 +326,7 @@ static bool write_session(void *data, const struct session_record *session)
     if (!take_place(page))
         return false;
     page->cursor = session->id;
-    view_session(&page->writer, session);
+    view_session(&page->writer, page->web->runs, session);
     return true;
 }
 
@@ -373,7 +373,7 @@ void api_session(const struct call *call)
     session_record_init(&session);
     if (store_session_load(web->store, call->session, &session, &err) == 0) {
         json_write_name(&page.writer, "session");
-        view_session(&page.writer, &session);
+        view_session(&page.writer, web->runs, &session);
         if (write_runs(&page, &filter, &err) == 0) {
             feed_cursor(&web->feed, web->feed.number, feed);
             json_member_string(&page.writer, "feed", feed);
