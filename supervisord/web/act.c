@@ -95,7 +95,7 @@ void act_login(const struct call *call)
         return;
     if (params.code == NULL && !login_may_try(web->login)) {
         web_respond_error(call->conn->http, 429, "too_early",
-                          "a wrong token was just tried; try again in a second");
+                          "a wrong token was just tried; try again in three seconds");
         return;
     }
     path = check_login(web, &params);

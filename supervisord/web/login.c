@@ -10,7 +10,7 @@
 #define SESSIONS_MAX 64
 #define HASH_SIZE 32
 #define SESSION_LINE_MAX (2 * HASH_SIZE + 24)
-#define TRY_AGAIN_MS 1000
+#define TRY_AGAIN_MS 3000
 
 struct login {
     char *path;

@@ -17,6 +17,11 @@ function item(kind, event, ...children) {
   return el('li', { className: 'ev ' + kind }, stamp(event), el('div', { className: 'ev-body' }, ...children));
 }
 
+/* Scrolls by itself, so the keyboard must get there. */
+function output(value) {
+  return put(el('pre', { className: 'output', tabIndex: 0 }), value);
+}
+
 /* A line that opens; what is below is made when it does. */
 function folded(summary, make) {
   const node = el('details', {}, el('summary', {}, ...summary));
@@ -36,8 +41,8 @@ function tool(event) {
   return item('tool' + (failed ? ' failed' : ''), event, folded(summary, () => {
     const said = [error, output].filter(Boolean).map(withoutColours).join('\n');
     const nodes = [];
-    if (String(title || '').includes('\n')) nodes.push(text('pre', '', title));
-    nodes.push(text('pre', 'output', cut(said || 'It said nothing.', TEXT_MAX)));
+    if (String(title || '').includes('\n')) nodes.push(output(title));
+    nodes.push(output(cut(said || 'It said nothing.', TEXT_MAX)));
     if (truncated) nodes.push(el('p', { className: 'dim' }, 'Only a part of its output was kept.'));
     return nodes;
   }));
@@ -79,7 +84,7 @@ function crowd(events) {
   const last = cut(withoutColours(events.at(-1).text).split('\n')[0], 160);
   if (events.length === 1 && first.text.length < 160) return item('log', first, text('span', 'dim', last));
   return item('log', first, folded([text('span', 'dim', name), text('span', 'dim', last)],
-    () => text('pre', 'output', events.map(event => clock(event.time) + '  ' + withoutColours(event.text)).join('\n'))));
+    () => output(events.map(event => clock(event.time) + '  ' + withoutColours(event.text)).join('\n'))));
 }
 
 const makers = { tool, text: said, reasoning: thought, question: callout, permission: callout, retry: callout, refused: callout, error: callout, message,
@@ -106,7 +111,12 @@ export class Activity {
     this.chips = el('div', { className: 'chips', role: 'group', ariaLabel: 'Which events' }, ...choices.map(([label, wanted], index) =>
       el('button', { type: 'button', className: 'chip', ariaPressed: String(index === 0), onclick: event => this.choose(wanted, event.target) }, label)));
     this.node = el('div', {}, this.chips, this.earlier, el('div', { role: 'log', ariaLabel: 'Events' }, this.list), this.latest);
-    addEventListener('scroll', () => { if (this.atEnd()) this.latest.hidden = true; }, { passive: true });
+    this.following = false; /* once a person is at the end, it stays in sight */
+    this.tail = null;       /* the crowd that the list ends with */
+    addEventListener('scroll', () => {
+      this.following = scrollY > 0 && this.atEnd();
+      if (this.following) this.latest.hidden = true;
+    }, { passive: true });
   }
 
   atEnd() {
@@ -130,9 +140,13 @@ export class Activity {
   /* Nodes for EVENTS, lines of output together. */
   show(events, place) {
     const nodes = [];
-    let group = [];
-    const flush = () => {
+    const ends = this.tail && this.tail.node === this.list.lastElementChild && events[0] === this.next && this.tail;
+    let group = ends && events.length && inCrowd(events[0]) ? [...ends.events] : [];
+    if (group.length) ends.node.remove();
+    this.tail = null;
+    const flush = last => {
       if (group.length) nodes.push(crowd(group));
+      if (last && group.length) this.tail = { node: nodes.at(-1), events: group };
       group = [];
     };
     for (const event of events) {
@@ -144,7 +158,7 @@ export class Activity {
       flush();
       nodes.push((makers[event.kind] || line)(event));
     }
-    flush();
+    flush(true);
     place(nodes);
   }
 
@@ -155,7 +169,7 @@ export class Activity {
 
   addWaiting() {
     const fresh = this.waiting;
-    const follows = this.list.childElementCount > 0 && this.atEnd();
+    const follows = this.following;
     this.waiting = [];
     for (const event of fresh) this.events.push(event);
     if (this.events.length > KEPT_MAX) {
@@ -170,6 +184,7 @@ export class Activity {
       this.list.replaceChildren();
       this.from = start;
     }
+    this.next = this.events[start]; /* goes on where the list ends */
     this.show(this.events.slice(start), nodes => this.list.append(...nodes));
     if (this.list.childElementCount > SHOWN_MAX && follows) {
       this.list.replaceChildren();

@@ -12,7 +12,7 @@ const permissionWords = { once: 'Allow once', always: 'Always allow', reject: 'R
 
 function optionButtons(options, answer, named) {
   return el('div', { className: 'actions answers' }, ...options.map((option, index) =>
-    put(el('button', { type: 'button', className: index === 0 ? 'primary' : option === 'reject' ? 'danger' : '', onclick: event => answer(option, event.currentTarget) }), named[option] || option)));
+    put(el('button', { type: 'button', className: index === 0 && option in named ? 'primary' : option === 'reject' ? 'danger' : '', onclick: event => answer(option, event.currentTarget) }), named[option] || option)));
 }
 
 function freeForm(label, button, answer) {
@@ -61,7 +61,7 @@ function questionCard(request, answer, say) {
     if (options.length) nodes.push(optionButtons(options, answer, permission ? permissionWords : {}));
     nodes.push(permission ? freeForm('Refuse, and say why', 'Refuse', (why, button) => answer('reject: ' + why, button)) : freeForm('Or in your words', 'Answer', answer));
   }
-  if (request.answerBy) nodes.push(el('p', { className: 'dim' }, 'Without an answer it goes on by itself at ' + clock(request.answerBy) + '.'));
+  if (request.answerBy) nodes.push(el('p', { className: 'dim' }, 'It waits for an answer until ' + clock(request.answerBy) + '.'));
   nodes.push(say);
   return nodes;
 }

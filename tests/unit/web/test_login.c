@@ -146,7 +146,7 @@ TEST(a_wrong_token_makes_the_next_wait)
     CHECK(login_may_try(login));
     login_tried(login, false);
     CHECK(!login_may_try(login));
-    now_ms += 1000;
+    now_ms += 3000;
     CHECK(login_may_try(login));
     login_tried(login, true);
     CHECK(login_may_try(login));
