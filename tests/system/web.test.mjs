@@ -35,7 +35,7 @@ function events(address, { headers = {}, enough = () => false } = {}) {
                         if (name)
                             event[name] = name === 'data' ? (event.data ?? '') + value : value;
                     }
-                    if (event.data)
+                    if (event.data && !event.event) // those with a name tell how the run stands
                         found.push(event);
                 }
                 if (enough(found))
