@@ -11,7 +11,7 @@
 
 #define DEFAULT_CONNECTIONS 512
 #define DEFAULT_STREAMS 256
-#define FLUSH_MS 150
+#define FLUSH_MS 250
 #define PEER_GONE_SECONDS 60
 #define PORT_FILE_MAX 16
 
@@ -23,7 +23,8 @@ void web_headers(struct http_headers *headers, const char *type)
 {
     static const char policy[] =
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+        "img-src data:; require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors "
+        "'none'; base-uri 'none'; form-action 'none'";
 
     http_headers_add(headers, "Content-Type", type);
     http_headers_add(headers, "Cache-Control", "no-store");

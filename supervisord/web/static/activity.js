@@ -1,5 +1,6 @@
 /* activity.js: the events of a run as a list. All are kept, as texts; only the newest have nodes, until earlier ones are asked for. */
 import { clock, count, cut, duration, el, moment, put, text, withoutColours, words } from './base.js';
+import { phaseWords } from './board.js';
 
 const KEPT_MAX = 50000;
 const SHOWN = 300;
@@ -70,8 +71,15 @@ function message(event) {
   return state === 'sent' ? item('message', event, text('div', 'bubble', long(event.text))) : item('line', event, text('span', 'dim', event.text));
 }
 
+/* "collecting the changes"; how it ended in one word. */
+function stateWords(event) {
+  const { status, phase } = data(event);
+  return status === 'waiting' ? 'waiting for an answer' : phaseWords(phase) || words(status || event.text);
+}
+
 function line(event) {
-  return item('line ' + event.kind, event, text('span', event.kind === 'state' ? 'state' : 'dim', cut(words(event.text), 400)));
+  if (event.kind === 'state') return item('line', event, text('span', 'state', stateWords(event)));
+  return item('line', event, text('span', 'dim', cut(withoutColours(event.text), 400)));
 }
 
 /* What is told before the work begins, and lines of output, come in crowds. */
@@ -81,10 +89,11 @@ const inCrowd = event => event.kind === 'log' || isEarly(event);
 function crowd(events) {
   const first = events[0];
   const name = isEarly(first) ? 'Getting ready' : count(events.length, 'line') + ' of output';
-  const last = cut(withoutColours(events.at(-1).text).split('\n')[0], 160);
+  const lineOf = event => (event.kind === 'state' ? stateWords(event) : withoutColours(event.text));
+  const last = cut(lineOf(events.at(-1)).split('\n')[0], 160);
   if (events.length === 1 && first.text.length < 160) return item('log', first, text('span', 'dim', last));
   return item('log', first, folded([text('span', 'dim', name), text('span', 'dim', last)],
-    () => output(events.map(event => clock(event.time) + '  ' + withoutColours(event.text)).join('\n'))));
+    () => output(events.map(event => clock(event.time) + '  ' + lineOf(event)).join('\n'))));
 }
 
 const makers = { tool, text: said, reasoning: thought, question: callout, permission: callout, retry: callout, refused: callout, error: callout, message,

@@ -149,7 +149,7 @@ export function addressOf(path, more = {}) {
 /* Says whether what is seen is live. */
 export function sayLink(state) {
   const link = document.getElementById('link');
-  const said = { live: 'live', lost: 'connection lost, trying again', rest: 'paused', over: '' }[state];
+  const said = { live: 'live', lost: 'connection lost, trying again', rest: 'paused', out: 'signed out: load the page anew', over: '' }[state];
   link.className = 'link ' + state;
   if (link.textContent !== said) link.textContent = said;
 }
@@ -172,6 +172,18 @@ export function follow(path, after, handlers) {
     clearTimeout(again);
   }
 
+  /* The server answered, but not with a stream: perhaps since this browser was signed out. */
+  async function openAgain() {
+    const signedOut = await ask(path.startsWith('/api/runs/') ? path.replace(/\/events$/, '') : '/api/runs?limit=1')
+      .then(() => false, error => error.status === 403);
+    if (!signedOut) {
+      open();
+      return;
+    }
+    over = true;
+    sayLink('out');
+  }
+
   function open() {
     if (over || source) return;
     source = new EventSource(addressOf(path, { after: last }));
@@ -180,7 +192,7 @@ export function follow(path, after, handlers) {
       sayLink('lost');
       if (source?.readyState !== EventSource.CLOSED) return;
       close();
-      again = setTimeout(open, AGAIN_MS);
+      again = setTimeout(openAgain, AGAIN_MS);
     };
     for (const [name, handle] of Object.entries(handlers)) {
       source.addEventListener(name, event => {
