@@ -192,7 +192,9 @@ test('two hundred pages, slow ones among them, cost little', { timeout: 600000 }
     await waitFor('every page that reads knows the end', () => sockets.every((socket, i) => i % 10 === 0 || /completed/.test(socket.text)), 120000, 100);
     assert.equal((await ask(port, `${prefix}/api/runs`, { headers })).status, 200);
     const grown = statusNumber(pid, 'VmRSS') - before;
-    assert.ok(grown < 96 << 10, `200 pages of a run that wrote 4 MB took ${grown} kB`);
+    console.log(`# 200 pages: ${grown} kB`);
+    // Kept for the twenty that don't read it would be 80 MB.
+    assert.ok(grown < 40 << 10, `200 pages of a run that wrote 4 MB took ${grown} kB`);
     // There is an end to it.
     const live = sockets.filter(socket => !socket.closed).length;
     const more = [];
