@@ -19,7 +19,7 @@ function item(kind, event, ...children) {
 }
 
 /* Scrolls by itself, so the keyboard must get there. */
-function output(value) {
+function printed(value) {
   return put(el('pre', { className: 'output', tabIndex: 0 }), value);
 }
 
@@ -42,8 +42,8 @@ function tool(event) {
   return item('tool' + (failed ? ' failed' : ''), event, folded(summary, () => {
     const said = [error, output].filter(Boolean).map(withoutColours).join('\n');
     const nodes = [];
-    if (String(title || '').includes('\n')) nodes.push(output(title));
-    nodes.push(output(cut(said || 'It said nothing.', TEXT_MAX)));
+    if (String(title || '').includes('\n')) nodes.push(printed(title));
+    nodes.push(printed(cut(said || 'It said nothing.', TEXT_MAX)));
     if (truncated) nodes.push(el('p', { className: 'dim' }, 'Only a part of its output was kept.'));
     return nodes;
   }));
@@ -93,11 +93,21 @@ function crowd(events) {
   const last = cut(lineOf(events.at(-1)).split('\n')[0], 160);
   if (events.length === 1 && first.text.length < 160) return item('log', first, text('span', 'dim', last));
   return item('log', first, folded([text('span', 'dim', name), text('span', 'dim', last)],
-    () => output(events.map(event => clock(event.time) + '  ' + lineOf(event)).join('\n'))));
+    () => printed(events.map(event => clock(event.time) + '  ' + lineOf(event)).join('\n'))));
 }
 
 const makers = { tool, text: said, reasoning: thought, question: callout, permission: callout, retry: callout, refused: callout, error: callout, message,
   state: line, todo: line };
+
+/* One event that is not as it should be costs nothing but its own looks. */
+function nodeOf(event) {
+  try {
+    return (makers[event.kind] || line)(event);
+  } catch (error) {
+    console.error(error);
+    return item('line', event, text('span', 'dim', cut(event.text, 400)));
+  }
+}
 
 /* Which events a choice shows; usage tells nothing to people. */
 const choices = [
@@ -165,7 +175,7 @@ export class Activity {
         continue;
       }
       flush();
-      nodes.push((makers[event.kind] || line)(event));
+      nodes.push(nodeOf(event));
     }
     flush(true);
     place(nodes);

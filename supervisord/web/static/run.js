@@ -31,7 +31,7 @@ function manyForm(questions, answer) {
   questions.forEach((question, index) => {
     const name = 'question-' + index;
     const field = el('fieldset', {}, text('legend', 'prose', question.question));
-    (question.options || []).forEach((option, at) => {
+    (Array.isArray(question.options) ? question.options.map(String) : []).forEach((option, at) => {
       const id = name + '-' + at;
       field.append(el('div', {}, el('input', { type: 'radio', name, id, value: option }), put(el('label', { htmlFor: id }), option)));
     });
