@@ -52,6 +52,11 @@ need_runtime() {
     need npm command npm
 }
 
+# What tests of the web pages need.
+need_browser() {
+    need chromium command chromium
+}
+
 install_needed() {
     [ -n "$needed" ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then

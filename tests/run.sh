@@ -27,6 +27,7 @@ die() {
 say "What the tests need"
 need_build
 need_runtime
+need_browser
 need clang command clang
 need strace command strace
 need socat command socat
