@@ -23,7 +23,7 @@ export function auditTable(path, { withRun = true } = {}) {
   const empty = el('p', { className: 'empty', hidden: true }, 'No request has gone through the proxy.');
   const heads = ['Time', 'Verdict', 'Request', 'Status', 'Bytes', 'Took', ...(withRun ? ['Run'] : [])];
   const only = el('input', { type: 'checkbox', id: 'only' });
-  const table = el('table', { className: 'audit' }, el('thead', {}, el('tr', {}, ...heads.map(head => el('th', { scope: 'col' }, head)))), body);
+  const table = el('table', { className: 'audit' }, el('thead', {}, el('tr', {}, ...heads.map(head => el('th', { scope: 'col', className: ['Status', 'Bytes', 'Took'].includes(head) ? 'num' : '' }, head)))), body);
   const node = el('div', {}, el('p', { className: 'tools' }, only, el('label', { htmlFor: 'only' }, 'Only what was refused or failed')), empty,
     el('div', { className: 'wide', tabIndex: 0, role: 'region', ariaLabel: 'Requests' }, table), el('div', { className: 'actions more' }, more));
   let cursor = 0;
