@@ -10,6 +10,9 @@ import { must } from './lab.mjs';
 // Below ROOT lie the repositories; those whose names begin as one in PUBLIC does are readable by all.
 export class Forge {
     requests = [];
+    // Where a repository is now, by its old name; those that are served as files, as a web server without git does.
+    moved = new Map();
+    plain = [];
     // Pull requests by repository; what an API does in place of its own answer: fault(kind, request, response) is true when it has.
     pulls = new Map();
     fault = () => false;
@@ -64,6 +67,17 @@ export class Forge {
         this.requests.push({ method: request.method, url: request.url, known, anonymous: !request.headers.authorization });
         if (!known && !(isPublic && reads && !request.headers.authorization)) {
             response.writeHead(401, { 'www-authenticate': 'Basic realm="forge"' }).end();
+            return;
+        }
+        const [, owner, name] = url.pathname.split('/');
+        const to = this.moved.get(`${owner}/${name}`);
+        if (to) {
+            response.writeHead(301, { location: request.url.replace(`${owner}/${name}`, to) }).end();
+            return;
+        }
+        if (this.plain.includes(`${owner}/${name}`)) {
+            const file = path.join(this.root, url.pathname);
+            fs.existsSync(file) && fs.statSync(file).isFile() ? response.end(fs.readFileSync(file)) : response.writeHead(404).end();
             return;
         }
         const pushes = request.method === 'POST' && !reads;
