@@ -373,6 +373,8 @@ static void say_evidence(struct buf *out, const struct json_value *evidence)
     } else {
         buf_append_str(out, "changes: not known\n");
     }
+    say(out, "the branch at its remote, compared with here", text_of(evidence, "remoteState"));
+    say_list(out, "warning", json_get(evidence, "warnings"));
     if (number_of(evidence, "refusedRequests"))
         buf_printf(out, "requests refused by the proxy: %llu\n",
                    number_of(evidence, "refusedRequests"));

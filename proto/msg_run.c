@@ -56,7 +56,9 @@ const struct json_field run_create_fields[] = {
         "the user has allowed. Leave out to work in an empty folder or, with sessionId, in the "
         "repository where that session's last run worked; another one is cloned beside it."),
     JSON_STRING_FIELD(struct run_create_params, branch, JSON_OPTIONAL, 1, 255,
-                      "Branch to start from; the repository's default branch if left out."),
+                      "Where to start from: a branch, a tag, a ref such as refs/pull/7/head, or a "
+                      "commit's id; the repository's default branch if left out. The work is done "
+                      "on a new branch."),
     JSON_STRING_FIELD(struct run_create_params, sessionId, JSON_OPTIONAL, 1, ID_TEXT_MAX,
                       "Continue in this session (ses_…): same workspace, same conversation with "
                       "the agent. Leave out to begin a new one."),
@@ -282,10 +284,16 @@ static void write_evidence(struct json_writer *writer, const struct run_evidence
         json_member_u64(writer, "insertions", evidence->insertions);
         json_member_u64(writer, "deletions", evidence->deletions);
         json_member_u64(writer, "untracked", evidence->untracked);
+        json_member_u64_opt(writer, "binaryFiles", evidence->binaryFiles);
+        json_member_u64_opt(writer, "renames", evidence->renames);
+        json_member_u64_opt(writer, "submodules", evidence->submodules);
+        json_member_string_opt(writer, "remoteState", evidence->remoteState);
+        json_member_string_opt(writer, "remoteCommit", evidence->remoteCommit);
         json_member_bool(writer, "diffTruncated", evidence->diffTruncated);
     }
     json_member_u64(writer, "refusedRequests", evidence->refusedRequests);
     json_member_string_opt(writer, "finishReason", evidence->finishReason);
+    write_lines(writer, "warnings", evidence->warnings);
     write_lines(writer, "leftRunning", evidence->leftRunning);
     json_write_object_end(writer);
 }

@@ -79,6 +79,12 @@ struct run_evidence_view {
     uint64_t insertions;
     uint64_t deletions;
     uint64_t untracked;
+    uint64_t binaryFiles;
+    uint64_t renames;
+    uint64_t submodules;      /* whose commit changed */
+    const char *remoteState;  /* once something was pushed: "same", "other", "absent", "unknown" */
+    const char *remoteCommit; /* what the remote has of the branch */
+    const char *warnings;     /* what is not as it should be, one a line */
     uint64_t refusedRequests; /* proxy decisions against this run */
     const char *finishReason; /* the model's */
     const char *leftRunning;  /* programs that the agent left behind, one command a line */

@@ -345,8 +345,15 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
     repositories = mem_new_zero(config->repository_count + 1, sizeof(*repositories));
     for (size_t i = 0; i < config->repository_count; i++)
         repositories[i] =
-            (struct run_repository){ config->repositories[i].address, config->repositories[i].setup,
-                                     config->repositories[i].setup_minutes };
+            (struct run_repository){ .address = config->repositories[i].address,
+                                     .setup = config->repositories[i].setup,
+                                     .setup_minutes = config->repositories[i].setup_minutes,
+                                     .filter = config->repositories[i].filter,
+                                     .model = config->repositories[i].model,
+                                     .work_branch = config->repositories[i].work_branch,
+                                     .services =
+                                         (const char *const *)config->repositories[i].services,
+                                     .service_count = config->repositories[i].service_count };
     options = (struct runs_options){
         .state_dir = supervisor->paths->state,
         .runtime_dir = supervisor->paths->runtime,
@@ -357,6 +364,10 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .concurrent_runs = config->concurrent_runs,
         .max_queued_runs = config->max_queued_runs,
         .clone_minutes = config->clone_minutes,
+        .clone_filter = config->clone_filter,
+        .work_branch = config->work_branch,
+        .git_name = config->git_name,
+        .git_email = config->git_email,
         .stall_minutes = config->stall_minutes,
         .model_failures = config->model_failures,
         .model_requests = config->model_requests,

@@ -173,6 +173,58 @@ static int check_command(char **value, const struct paths *paths)
 }
 
 /* The web pages are for this machine only. */
+static bool filter_size_valid(const char *text)
+{
+    size_t digits = strspn(text, CONFIG_DIGITS);
+
+    return digits > 0 && digits < 10 &&
+           (text[digits] == '\0' ||
+            (strchr("kmg", text[digits]) != NULL && text[digits + 1] == '\0'));
+}
+
+bool config_filter_valid(const char *text)
+{
+    return str_equal(text, "none") || str_equal(text, "blob:none") ||
+           (str_starts(text, "blob:limit=") && filter_size_valid(text + strlen("blob:limit="))) ||
+           (str_starts(text, "tree:") && filter_size_valid(text + strlen("tree:")));
+}
+
+static int check_filter(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return config_filter_valid(*value) ? 0 : -1;
+}
+
+bool config_branch_valid(const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len == 0)
+        return true;
+    return len <= 100 && strstr(text, "{id}") != NULL &&
+           config_only(text, len, CONFIG_LOWER CONFIG_UPPER CONFIG_DIGITS "-_./{}") &&
+           strchr("-./", text[0]) == NULL && strchr("./", text[len - 1]) == NULL &&
+           strstr(text, "..") == NULL && strstr(text, "//") == NULL && strstr(text, "/.") == NULL &&
+           strstr(text, ".lock") == NULL;
+}
+
+static int check_branch(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return config_branch_valid(*value) ? 0 : -1;
+}
+
+/* One line that git takes as a name or an address between angle brackets. */
+static int check_person(char **value, const struct paths *paths)
+{
+    (void)paths;
+    for (const char *p = *value; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '<' || *p == '>')
+            return -1;
+    }
+    return (*value)[strspn(*value, " .,:;\"'\\")] != '\0' ? 0 : -1;
+}
+
 static int check_loopback(char **value, const struct paths *paths)
 {
     unsigned char address[16];
@@ -496,8 +548,23 @@ const struct setting config_settings[] = {
              "SANDBOX_MCP_AGENTS_UNANSWERED",
              "what becomes of a request that nobody answers: deny lets the agent go on without, "
              "stop ends the run"),
-    U32_ROW("workspace.cloneMinutes", clone_minutes, 1, 1440, 60,
-            "SANDBOX_MCP_WORKSPACE_CLONE_MINUTES", "time a clone may take"),
+    U32_ROW("workspace.cloneMinutes", clone_minutes, 1, 1440, 15,
+            "SANDBOX_MCP_WORKSPACE_CLONE_MINUTES",
+            "a clone is given up when it makes no progress for so long"),
+    TEXT_ROW("workspace.filter", clone_filter, 1, 40, "blob:limit=1m", check_filter,
+             "none, blob:none, blob:limit=SIZE or tree:DEPTH", "SANDBOX_MCP_WORKSPACE_FILTER",
+             "what a clone leaves out until it is needed (git clone --filter); the history of "
+             "commits is always whole"),
+    TEXT_ROW("workspace.branch", work_branch, 0, 100, "agent/{slug}-{id}", check_branch,
+             "a branch name with {id} in it, and perhaps {slug}, or empty",
+             "SANDBOX_MCP_WORKSPACE_BRANCH",
+             "name of the branch that a session works on; empty: the branch it begins with"),
+    TEXT_ROW("workspace.gitName", git_name, 1, 100, "Sandbox agent", check_person,
+             "one line without angle brackets", "SANDBOX_MCP_WORKSPACE_GIT_NAME",
+             "name in the commits of agents"),
+    TEXT_ROW("workspace.gitEmail", git_email, 1, 100, "agent@sandbox.invalid", check_person,
+             "one line without angle brackets", "SANDBOX_MCP_WORKSPACE_GIT_EMAIL",
+             "mail address in the commits of agents"),
     U32_ROW("setup.minutes", setup_minutes, 1, 1440, 30, "SANDBOX_MCP_SETUP_MINUTES",
             "time a repository's set-up command may take"),
     LIST_ROW("setup.allow", setup_allow, setup_allow_count, check_command,

@@ -72,6 +72,11 @@ struct config_repository {
     char *address;          /* as a run names it; with a star at the end: all that begin so */
     char *setup;            /* the set-up command, "" none */
     uint32_t setup_minutes; /* 0: as for others */
+    char *filter;           /* as clone_filter; "" as for others */
+    char *model;            /* of runs that name none; "" as for others */
+    char *work_branch;      /* as work_branch below; NULL: as for others */
+    char **services;        /* that its runs may use; NULL: all */
+    size_t service_count;
 };
 
 enum config_origin { CONFIG_ORIGIN_DEFAULT, CONFIG_ORIGIN_FILE, CONFIG_ORIGIN_ENVIRONMENT };
@@ -115,8 +120,12 @@ struct config {
     char *permissions; /* allow, ask or deny */
     char *questions;   /* ask or deny */
     uint32_t answer_seconds;
-    char *unanswered; /* deny or stop */
-    uint32_t clone_minutes;
+    char *unanswered;       /* deny or stop */
+    uint32_t clone_minutes; /* without progress */
+    char *clone_filter;     /* git's, or "none" */
+    char *work_branch;      /* a template, "" none */
+    char *git_name;
+    char *git_email;
     uint32_t setup_minutes;
     char **setup_allow;
     size_t setup_allow_count;

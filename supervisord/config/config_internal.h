@@ -41,6 +41,10 @@ void config_set_origin(struct config *config, const struct setting *setting,
 #define CONFIG_DIGITS "0123456789"
 /* Are the first LEN bytes some, and all of them among BYTES? */
 bool config_only(const char *text, size_t len, const char *bytes);
+/* What git clone takes as --filter, or "none". */
+bool config_filter_valid(const char *text);
+/* Names of branches made from it are fine, and differ from session to session. "" is valid. */
+bool config_branch_valid(const char *text);
 /* Frees what was there; WITH is taken. */
 void config_replace(char **field, char *with);
 

@@ -211,8 +211,26 @@ static void print_count(struct buf *out, uint64_t count, const char *noun)
     buf_printf(out, "%llu %s%s", (unsigned long long)count, noun, count == 1 ? "" : "s");
 }
 
+static void print_warnings(struct buf *out, const struct json_value *evidence)
+{
+    for (const struct json_value *one = json_first(json_get(evidence, "warnings")); one != NULL;
+         one = json_next(one)) {
+        const char *text = json_string(one);
+
+        buf_printf(out, "%-12s", "warning");
+        print_line(out, text != NULL ? text : "", 1000);
+        buf_append_char(out, '\n');
+    }
+}
+
 static void print_changes(struct buf *out, const struct json_value *evidence)
 {
+    static const char *const remote[][2] = {
+        { "same", ", pushed" },
+        { "other", ", the remote has another commit there" },
+        { "absent", ", not at the remote" },
+    };
+
     if (!json_bool(json_get(evidence, "known"), false))
         return;
     buf_printf(out, "%-12s", "changes");
@@ -227,6 +245,10 @@ static void print_changes(struct buf *out, const struct json_value *evidence)
     if (text_of(evidence, "branch")[0] != '\0') {
         buf_append_str(out, " on ");
         print_line(out, text_of(evidence, "branch"), 200);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(remote); i++) {
+        if (str_equal(remote[i][0], text_of(evidence, "remoteState")))
+            buf_append_str(out, remote[i][1]);
     }
     buf_append_char(out, '\n');
 }
@@ -269,6 +291,7 @@ void print_result(struct buf *out, const struct json_value *run)
 
     print_error(out, json_get(result, "error"));
     print_changes(out, json_get(run, "evidence"));
+    print_warnings(out, json_get(run, "evidence"));
     print_usage(out, json_get(run, "usage"));
     if (output[0] != '\0') {
         buf_append_char(out, '\n');

@@ -248,6 +248,21 @@ void apply_retry_held(struct runs *runs)
     }
 }
 
+#define WARNINGS_MAX 4000
+
+void run_warn(struct run *run, const char *text)
+{
+    char **warnings = &run->record.evidence.warnings;
+    AUTO_FREE
+    char *data = mem_printf("{\"phase\":\"%s\",\"warning\":true}", run_phase_of(&run->record));
+    AUTO_FREE
+    char *all = mem_printf("%s%s%s", *warnings, (*warnings)[0] != '\0' ? "\n" : "", text);
+
+    events_note(run, RUN_NOTE_LOG, text, data);
+    if (strlen(all) <= WARNINGS_MAX)
+        record_set(warnings, all);
+}
+
 void run_note_error(struct run *run, const char *code, const char *message, const char *hint,
                     bool retryable)
 {

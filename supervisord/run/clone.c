@@ -15,19 +15,29 @@
 
 #define STAGING SANDBOX_WORKSPACE "/.sandbox-mcp-clone"
 
+/* In this order, but for what take_… says. */
 enum clone_step {
     CLONE_CLEAR,
+    CLONE_ASK,
+    CLONE_INIT,
     CLONE_FETCH,
-    CLONE_FIRST_COMMIT,
+    CLONE_FIRST_COMMIT, /* of a repository that has none */
+    CLONE_CHECKOUT,
+    CLONE_REST,
+    CLONE_SUBMODULES,
+    CLONE_LFS,
     CLONE_HEAD,
     CLONE_BRANCH,
     CLONE_NAME, /* only if STAGED */
-    CLONE_CLEANUP
+    CLONE_CLEANUP,
+    CLONE_STEPS
 };
 
 struct clone {
     enum clone_step step;
     struct repository repository;
+    struct git_remote remote;
+    struct git_base base;
     bool staged;
     char *folder; /* where git works: STAGING if STAGED */
     struct progress progress;
@@ -36,6 +46,20 @@ struct clone {
     const char *code;
     bool retryable;
 };
+
+/* How long a step may take. */
+enum patience {
+    PATIENCE_LOOK,
+    PATIENCE_CHANGE,
+    PATIENCE_PROGRESS, /* as long as it gets on: it talks with a server */
+};
+
+struct step {
+    void (*build)(struct run *run, struct git_command *command);
+    void (*take)(struct run *run, const struct command_result *result);
+    enum patience patience;
+};
+static const struct step steps[CLONE_STEPS];
 
 static void run_step(struct run *run);
 
@@ -46,18 +70,12 @@ void clone_free(struct run *run)
     if (clone == NULL)
         return;
     repository_finish(&clone->repository);
+    git_remote_finish(&clone->remote);
+    git_base_finish(&clone->base);
     progress_finish(&clone->progress);
     free(clone->folder);
     free(clone->failure);
     free(clone);
-}
-
-static void on_output(void *data, bool is_stderr, const char *bytes, size_t len)
-{
-    struct run *run = data;
-
-    if (is_stderr && run->clone != NULL)
-        progress_feed(run, &run->clone->progress, bytes, len);
 }
 
 static void give_up(struct run *run)
@@ -73,6 +91,12 @@ static void give_up(struct run *run)
     run_fail(run, code, failure, hint, retryable);
 }
 
+static void next(struct run *run, enum clone_step step)
+{
+    run->clone->step = step;
+    run_step(run);
+}
+
 static void fail(struct run *run, const char *code, char *message, const char *hint, bool retryable)
 {
     struct clone *clone = run->clone;
@@ -83,9 +107,10 @@ static void fail(struct run *run, const char *code, char *message, const char *h
     clone->hint = hint;
     clone->retryable = retryable;
     /* A half clone isn't left lying about. */
-    clone->step = CLONE_CLEANUP;
-    run_step(run);
+    next(run, CLONE_CLEANUP);
 }
+
+/* What git says ------------------------------------------------------------------------------- */
 
 static const char *last_line(const char *text)
 {
@@ -108,7 +133,7 @@ static const char *telling_line(const char *text)
     return line != NULL ? line : last_line(text);
 }
 
-static void fetch_failed(struct run *run, const struct command_result *result)
+static void git_failed(struct run *run, const struct command_result *result)
 {
     bool local = run->clone->repository.kind == REPOSITORY_LOCAL;
     const char *line = telling_line(result->err_tail);
@@ -120,7 +145,9 @@ static void fetch_failed(struct run *run, const struct command_result *result)
     str_append_escaped(&words, line, strcspn(line, "\r\n"), 400);
     git_clone_diagnose(result->err_tail, local, &reason, &hint);
     if (result->timed_out) {
-        fail(run, "clone_failed", mem_printf("repository: git clone made no progress in time"),
+        fail(run, "clone_failed",
+             mem_printf("repository: git made no progress for %u minutes",
+                        run->runs->options.clone_minutes),
              "raise workspace.cloneMinutes, or check the connection to the git server", true);
         return;
     }
@@ -136,28 +163,202 @@ static void fetch_failed(struct run *run, const struct command_result *result)
          hint, str_equal(reason, "unreachable"));
 }
 
+static bool succeeded(const struct command_result *result)
+{
+    return result->code == 0 && !result->timed_out;
+}
+
+/* Steps --------------------------------------------------------------------------------------- */
+
+static void build_clear(struct run *run, struct git_command *command)
+{
+    if (run->clone->staged)
+        git_remove_folder(command, STAGING);
+    else
+        git_clear_folder(command, SANDBOX_WORKSPACE);
+}
+
+static void take_cleared(struct run *run, const struct command_result *result)
+{
+    (void)result;
+    next(run, run->clone->repository.kind == REPOSITORY_NONE ? CLONE_INIT : CLONE_ASK);
+}
+
+static void build_ask(struct run *run, struct git_command *command)
+{
+    git_ask(command, run->clone->repository.url);
+}
+
+static void take_remote(struct run *run, const struct command_result *result)
+{
+    struct clone *clone = run->clone;
+    struct error err = ERROR_INIT;
+    bool named = run_place(run)->branch[0] != '\0';
+
+    if (!succeeded(result)) {
+        git_failed(run, result);
+    } else if (git_remote_base(&clone->remote, &clone->base, &err) < 0) {
+        fail(run, "clone_failed", mem_printf("%s: %s", named ? "branch" : "repository", err.text),
+             "name another branch, tag, ref or commit with the argument `branch`", false);
+    } else if (clone->base.kind == GIT_BASE_NONE && named) {
+        fail(run, "clone_failed", mem_printf("branch: the repository is empty"),
+             "leave out the argument `branch`", false);
+    } else {
+        next(run, CLONE_INIT);
+    }
+}
+
+static void build_init(struct run *run, struct git_command *command)
+{
+    const struct clone *clone = run->clone;
+
+    if (clone->repository.kind == REPOSITORY_NONE)
+        git_init(command, clone->folder);
+    else
+        git_clone_init(command, &clone->repository, &clone->base, clone->folder);
+}
+
+static void take_init(struct run *run, const struct command_result *result)
+{
+    struct clone *clone = run->clone;
+
+    if (!succeeded(result)) {
+        git_failed(run, result);
+        return;
+    }
+    if (clone->repository.kind != REPOSITORY_NONE && clone->base.kind == GIT_BASE_NONE)
+        run_warn(run, "the repository was empty: work begins with an empty first commit");
+    next(run, clone->repository.kind == REPOSITORY_NONE || clone->base.kind == GIT_BASE_NONE
+                  ? CLONE_FIRST_COMMIT
+                  : CLONE_FETCH);
+}
+
+/* The folder on this machine is whole, and what isn't asked for again costs nothing. */
+static const char *filter_of(struct run *run)
+{
+    return run->clone->repository.kind == REPOSITORY_LOCAL ? "" : place_filter(run);
+}
+
+static void build_fetch(struct run *run, struct git_command *command)
+{
+    const struct clone *clone = run->clone;
+
+    git_clone_base(command, &clone->base, filter_of(run), clone->folder);
+}
+
+static void take_fetched(struct run *run, const struct command_result *result)
+{
+    if (succeeded(result))
+        next(run, CLONE_CHECKOUT);
+    else
+        git_failed(run, result);
+}
+
+static void build_first_commit(struct run *run, struct git_command *command)
+{
+    git_first_commit(command, run->clone->folder);
+}
+
+static void take_first_commit(struct run *run, const struct command_result *result)
+{
+    if (!succeeded(result))
+        git_failed(run, result);
+    else
+        next(run, run->clone->repository.kind == REPOSITORY_NONE ? CLONE_HEAD : CLONE_CHECKOUT);
+}
+
+static void build_checkout(struct run *run, struct git_command *command)
+{
+    const struct clone *clone = run->clone;
+
+    git_clone_checkout(command, &clone->base, run_place(run)->work_branch, clone->folder);
+}
+
+static void take_checkout(struct run *run, const struct command_result *result)
+{
+    const struct git_base *base = &run->clone->base;
+
+    if (!succeeded(result))
+        git_failed(run, result);
+    else
+        next(run, base->kind == GIT_BASE_NONE ? CLONE_HEAD
+                  : base->more                ? CLONE_REST
+                                              : CLONE_SUBMODULES);
+}
+
+static void build_rest(struct run *run, struct git_command *command)
+{
+    const struct clone *clone = run->clone;
+
+    git_clone_rest(command, filter_of(run), clone->folder);
+}
+
+/* What the work begins with is there. */
+static void take_rest(struct run *run, const struct command_result *result)
+{
+    if (!succeeded(result))
+        run_warn(run, "other branches and tags could not be fetched: git fetch origin tries again");
+    next(run, CLONE_SUBMODULES);
+}
+
+static void build_submodules(struct run *run, struct git_command *command)
+{
+    git_clone_submodules(command, run->clone->folder);
+}
+
+static void take_submodules(struct run *run, const struct command_result *result)
+{
+    AUTO_BUF struct buf paths = BUF_INIT(4096);
+    AUTO_FREE
+    char *text = NULL;
+    const char *out = buf_text(result->out);
+
+    for (; *out != '\0'; out += strspn(out, "\n")) {
+        if (paths.len > 0)
+            buf_append_str(&paths, ", ");
+        str_append_escaped(&paths, out, strcspn(out, "\n"), 200);
+        out += strcspn(out, "\n");
+    }
+    if (result->timed_out)
+        run_warn(run, "the submodules took too long: git submodule update --init goes on");
+    else if (paths.len > 0 || !succeeded(result)) {
+        text = mem_printf("submodules could not be had: %.1000s; a private one must be listed in "
+                          "its service's `repositories` in the configuration",
+                          paths.len > 0 ? buf_text(&paths) : "all");
+        run_warn(run, text);
+    }
+    next(run, CLONE_LFS);
+}
+
+static void build_lfs(struct run *run, struct git_command *command)
+{
+    git_count_lfs(command, run->clone->folder);
+}
+
+static void take_lfs(struct run *run, const struct command_result *result)
+{
+    uint64_t count = succeeded(result) ? git_parse_count(result->out) : 0;
+    AUTO_FREE
+    char *text = NULL;
+
+    if (count > 0) {
+        text = mem_printf("%llu file%s kept in Git LFS: only pointers are here, not the contents",
+                          (unsigned long long)count, count == 1 ? " is" : "s are");
+        run_warn(run, text);
+    }
+    next(run, CLONE_HEAD);
+}
+
+static void build_head(struct run *run, struct git_command *command)
+{
+    git_head(command, run->clone->folder);
+}
+
 static void done(struct run *run)
 {
     clone_free(run);
     run_place(run)->cloned = true;
     run_apply(run, RUN_EV_CLONED);
-}
-
-static void named(struct run *run, const struct command_result *result)
-{
-    if (result->code == 0)
-        done(run);
-    else
-        fail(run, "clone_failed",
-             mem_printf("repository: the workspace has something else at %s",
-                        run_place(run)->directory),
-             "let the agent rename it, or use a new session", false);
-}
-
-static void next(struct run *run, enum clone_step step)
-{
-    run->clone->step = step;
-    run_step(run);
 }
 
 /* A run's evidence is judged against the commit that it began with, not the session's first one. */
@@ -175,9 +376,8 @@ static void take_head(struct run *run, const struct command_result *result)
         return;
     }
     if (object[0] == '\0') {
-        fail(run, "clone_failed",
-             mem_printf("repository: it has no commit yet, so there is nothing to work on"),
-             "push a first commit, or start the run without `repository`", false);
+        fail(run, "clone_failed", mem_printf("repository: nothing could be checked out"),
+             "name a branch that has commits with the argument `branch`", false);
         return;
     }
     record_set(&run_place(run)->base_commit, object);
@@ -185,18 +385,95 @@ static void take_head(struct run *run, const struct command_result *result)
     next(run, CLONE_BRANCH);
 }
 
+static void build_branch(struct run *run, struct git_command *command)
+{
+    git_branch(command, run->clone->folder);
+}
+
+static void take_branch(struct run *run, const struct command_result *result)
+{
+    struct clone *clone = run->clone;
+    struct session_place *place = run_place(run);
+    char line[256];
+
+    git_parse_line(result->out, line, sizeof(line));
+    if (clone->base.name != NULL)
+        record_set(&place->branch, clone->base.name);
+    else if (result->code == 0 && place->branch[0] == '\0')
+        record_set(&place->branch, line);
+    if (clone->repository.kind == REPOSITORY_NONE)
+        record_set(&place->work_branch, "");
+    else if (result->code == 0 && place->work_branch[0] != '\0')
+        record_set(&place->work_branch, line);
+    if (clone->staged)
+        next(run, CLONE_NAME);
+    else
+        done(run);
+}
+
+static void build_name(struct run *run, struct git_command *command)
+{
+    AUTO_FREE
+    char *directory = run_directory(run);
+
+    git_name_clone(command, run->clone->folder, directory, run->record.id.text);
+}
+
+static void take_named(struct run *run, const struct command_result *result)
+{
+    if (result->code == 0)
+        done(run);
+    else
+        fail(run, "clone_failed",
+             mem_printf("repository: the workspace has something else at %s",
+                        run_place(run)->directory),
+             "let the agent rename it, or use a new session", false);
+}
+
+static void take_cleanup(struct run *run, const struct command_result *result)
+{
+    (void)result;
+    give_up(run);
+}
+
+static const struct step steps[CLONE_STEPS] = {
+    [CLONE_CLEAR] = { build_clear, take_cleared, PATIENCE_CHANGE },
+    [CLONE_ASK] = { build_ask, take_remote, PATIENCE_PROGRESS },
+    [CLONE_INIT] = { build_init, take_init, PATIENCE_CHANGE },
+    [CLONE_FETCH] = { build_fetch, take_fetched, PATIENCE_PROGRESS },
+    [CLONE_FIRST_COMMIT] = { build_first_commit, take_first_commit, PATIENCE_CHANGE },
+    [CLONE_CHECKOUT] = { build_checkout, take_checkout, PATIENCE_PROGRESS },
+    [CLONE_REST] = { build_rest, take_rest, PATIENCE_PROGRESS },
+    [CLONE_SUBMODULES] = { build_submodules, take_submodules, PATIENCE_PROGRESS },
+    [CLONE_LFS] = { build_lfs, take_lfs, PATIENCE_LOOK },
+    [CLONE_HEAD] = { build_head, take_head, PATIENCE_LOOK },
+    [CLONE_BRANCH] = { build_branch, take_branch, PATIENCE_LOOK },
+    [CLONE_NAME] = { build_name, take_named, PATIENCE_CHANGE },
+    [CLONE_CLEANUP] = { build_clear, take_cleanup, PATIENCE_CHANGE },
+};
+
+/* One step ------------------------------------------------------------------------------------ */
+
+static void on_output(void *data, bool is_stderr, const char *bytes, size_t len)
+{
+    struct run *run = data;
+    struct clone *clone = run->clone;
+
+    if (clone == NULL)
+        return;
+    if (is_stderr)
+        progress_feed(run, &clone->progress, bytes, len);
+    else if (clone->step == CLONE_ASK)
+        git_remote_feed(&clone->remote, bytes, len);
+}
+
 static void on_done(void *data, const struct command_result *result, const struct error *err)
 {
     struct run *run = data;
     enum clone_step step = run->clone->step;
-    char line[256];
 
     run->command = NULL;
-    if (step == CLONE_CLEANUP) {
-        give_up(run);
-        return;
-    }
-    if (err != NULL) {
+    if (err != NULL && step != CLONE_CLEANUP) {
         run->clone->failure = mem_strdup(err->text);
         run->clone->code = "clone_failed";
         run->clone->hint = "git must be installed where the sandbox sees it";
@@ -204,94 +481,30 @@ static void on_done(void *data, const struct command_result *result, const struc
         give_up(run);
         return;
     }
-    switch (step) {
-    case CLONE_CLEAR:
-        next(run, CLONE_FETCH);
-        break;
-    case CLONE_FETCH:
-        if (result->code != 0)
-            fetch_failed(run, result);
-        else
-            next(run,
-                 run->clone->repository.kind == REPOSITORY_NONE ? CLONE_FIRST_COMMIT : CLONE_HEAD);
-        break;
-    case CLONE_FIRST_COMMIT:
-        next(run, CLONE_HEAD);
-        break;
-    case CLONE_HEAD:
-        take_head(run, result);
-        break;
-    case CLONE_BRANCH:
-        git_parse_line(result->out, line, sizeof(line));
-        if (result->code == 0 && run_place(run)->branch[0] == '\0')
-            record_set(&run_place(run)->branch, line);
-        if (run->clone->staged)
-            next(run, CLONE_NAME);
-        else
-            done(run);
-        break;
-    case CLONE_NAME:
-        named(run, result);
-        break;
-    case CLONE_CLEANUP:
-        break;
-    }
-}
-
-static void build(struct run *run, struct git_command *command)
-{
-    const struct clone *clone = run->clone;
-    AUTO_FREE char *directory = run_directory(run);
-
-    switch (clone->step) {
-    case CLONE_CLEAR:
-    case CLONE_CLEANUP:
-        if (clone->staged)
-            git_remove_folder(command, STAGING);
-        else
-            git_clear_folder(command, SANDBOX_WORKSPACE);
-        break;
-    case CLONE_FETCH:
-        if (clone->repository.kind == REPOSITORY_NONE)
-            git_init(command, clone->folder);
-        else
-            git_clone(command, &clone->repository, run_place(run)->branch, clone->folder);
-        break;
-    case CLONE_FIRST_COMMIT:
-        git_first_commit(command, clone->folder);
-        break;
-    case CLONE_HEAD:
-        git_head(command, clone->folder);
-        break;
-    case CLONE_BRANCH:
-        git_branch(command, clone->folder);
-        break;
-    case CLONE_NAME:
-        git_name_clone(command, clone->folder, directory, run->record.id.text);
-        break;
-    }
+    steps[step].take(run, result);
 }
 
 static void run_step(struct run *run)
 {
+    static const uint64_t timeouts[] = {
+        [PATIENCE_LOOK] = LOOK_MS, [PATIENCE_CHANGE] = CHANGE_MS, [PATIENCE_PROGRESS] = 0
+    };
     struct clone *clone = run->clone;
-    bool fetch = clone->step == CLONE_FETCH;
-    bool look = clone->step == CLONE_HEAD || clone->step == CLONE_BRANCH;
+    const struct step *step = &steps[clone->step];
+    bool talks = step->patience == PATIENCE_PROGRESS;
     struct git_command command;
     struct error err = ERROR_INIT;
     int rc;
 
-    build(run, &command);
+    step->build(run, &command);
     struct command_options options = {
         .argv = (const char *const *)command.argv,
         .env = git_environment(),
         .cwd = SANDBOX_WORKSPACE,
-        .max_output_bytes = 4096,
-        .timeout_ms = fetch  ? 0
-                      : look ? LOOK_MS
-                             : CHANGE_MS,
-        .silence_ms = fetch ? (uint64_t)run->runs->options.clone_minutes * 60000 : 0,
-        .on_output = fetch ? on_output : NULL,
+        .max_output_bytes = clone->step == CLONE_ASK ? 0 : 4096,
+        .timeout_ms = timeouts[step->patience],
+        .silence_ms = talks ? (uint64_t)run->runs->options.clone_minutes * 60000 : 0,
+        .on_output = talks ? on_output : NULL,
         .on_done = on_done,
         .data = run,
     };
@@ -316,6 +529,7 @@ void step_clone(struct run *run)
 
     run->clone = NEW(struct clone);
     progress_init(&run->clone->progress);
+    git_remote_init(&run->clone->remote, run_place(run)->branch);
     if (run_place(run)->cloned) {
         run->clone->folder = run_directory(run);
         next(run, CLONE_HEAD);

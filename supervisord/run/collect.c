@@ -19,7 +19,9 @@ enum collect_step {
     COLLECT_WRITE_TREE,
     COLLECT_COUNT,
     COLLECT_STAT,
+    COLLECT_KINDS,
     COLLECT_PATCH,
+    COLLECT_REMOTE, /* only when something was pushed */
     COLLECT_END,
 };
 
@@ -27,6 +29,7 @@ struct collect {
     enum collect_step step;
     char *folder;
     char tree[65];
+    struct git_kinds kinds;
     uint64_t names;    /* untracked files, counted as they come */
     uint64_t left_out; /* not 0: there are files that couldn't be looked at, or are too large */
     bool checkpoint;   /* one is being made beside */
@@ -42,6 +45,7 @@ void collect_free(struct run *run)
 
     if (collect == NULL)
         return;
+    git_kinds_finish(&collect->kinds);
     free(collect->folder);
     free(collect);
 }
@@ -96,6 +100,40 @@ static void store_patch(struct run *run, const struct command_result *result)
     }
 }
 
+static void take_kinds(struct run *run)
+{
+    const struct git_kinds *kinds = &run->collect->kinds;
+
+    run->record.evidence.binary_files = kinds->binary_files;
+    run->record.evidence.renames = kinds->renames;
+    run->record.evidence.submodules = kinds->submodules;
+}
+
+/* A push that said "done" is one thing, the branch at the remote another. */
+static void take_remote(struct run *run, const struct command_result *result)
+{
+    struct run_evidence_record *evidence = &run->record.evidence;
+    char object[65];
+    const char *state = "unknown";
+
+    git_parse_object(result->out, object);
+    if (result->code == 0 && !result->timed_out)
+        state = object[0] == '\0'                          ? "absent"
+                : str_equal(object, evidence->head_commit) ? "same"
+                                                           : "other";
+    record_set(&evidence->remote_state, state);
+    record_set(&evidence->remote_commit, object);
+}
+
+/* Whether the run's branch may be at its remote. */
+static bool may_be_pushed(struct run *run)
+{
+    const struct session_place *place = run_place(run);
+
+    return run->session.pushed[0] != '\0' && str_starts(place->repository, "http") &&
+           run->record.evidence.branch[0] != '\0';
+}
+
 /* True when the next step may follow. */
 static bool take(struct run *run, const struct command_result *result)
 {
@@ -103,7 +141,7 @@ static bool take(struct run *run, const struct command_result *result)
     struct git_stat stat;
     char text[256];
 
-    if (result->timed_out && run->collect->step != COLLECT_PATCH)
+    if (result->timed_out && run->collect->step < COLLECT_KINDS)
         return false;
     switch (run->collect->step) {
     case COLLECT_HEAD:
@@ -135,8 +173,14 @@ static bool take(struct run *run, const struct command_result *result)
         evidence->insertions = stat.insertions;
         evidence->deletions = stat.deletions;
         return result->code == 0;
+    case COLLECT_KINDS:
+        take_kinds(run);
+        return true;
     case COLLECT_PATCH:
         store_patch(run, result);
+        return true;
+    case COLLECT_REMOTE:
+        take_remote(run, result);
         return true;
     case COLLECT_END:
         break;
@@ -144,11 +188,15 @@ static bool take(struct run *run, const struct command_result *result)
     return false;
 }
 
-static void on_names(void *data, bool is_stderr, const char *bytes, size_t len)
+static void on_counted(void *data, bool is_stderr, const char *bytes, size_t len)
 {
     struct run *run = data;
 
-    if (!is_stderr)
+    if (is_stderr)
+        return;
+    if (run->collect->step == COLLECT_KINDS)
+        git_kinds_feed(&run->collect->kinds, bytes, len);
+    else
         run->collect->names += git_count_names(bytes, len);
 }
 
@@ -199,8 +247,15 @@ static void build(const struct run *run, struct git_command *command)
     case COLLECT_STAT:
         git_shortstat(command, collect->folder, base, collect->tree);
         break;
+    case COLLECT_KINDS:
+        git_kinds(command, collect->folder, base, collect->tree);
+        break;
     case COLLECT_PATCH:
         git_patch(command, collect->folder, base, collect->tree);
+        break;
+    case COLLECT_REMOTE:
+        git_read_back(command, run->session.places[run->record.place].repository,
+                      run->record.evidence.branch);
         break;
     case COLLECT_END:
         BUG("no command for the end");
@@ -212,6 +267,12 @@ static bool scratch_index(enum collect_step step)
     return step == COLLECT_READ_TREE || step == COLLECT_STAGE || step == COLLECT_WRITE_TREE;
 }
 
+/* What such a step prints is counted as it comes, and not kept. */
+static bool is_counted(enum collect_step step)
+{
+    return step == COLLECT_UNTRACKED || step == COLLECT_KINDS;
+}
+
 static void run_step(struct run *run)
 {
     struct collect *collect = run->collect;
@@ -219,6 +280,8 @@ static void run_step(struct run *run)
     struct error err = ERROR_INIT;
     int rc;
 
+    if (collect->step == COLLECT_REMOTE && !may_be_pushed(run))
+        collect->step++;
     if (collect->step == COLLECT_END) {
         finish(run, true);
         return;
@@ -228,12 +291,12 @@ static void run_step(struct run *run)
         .argv = (const char *const *)command.argv,
         .env = scratch_index(collect->step) ? git_environment_scratch() : git_environment(),
         .cwd = SANDBOX_WORKSPACE,
-        .max_output_bytes = collect->step == COLLECT_PATCH       ? RUN_DIFF_MAX
-                            : collect->step == COLLECT_UNTRACKED ? 0
-                                                                 : 4096,
+        .max_output_bytes = collect->step == COLLECT_PATCH ? RUN_DIFF_MAX
+                            : is_counted(collect->step)    ? 0
+                                                           : 4096,
         .end_when_full = true,
         .timeout_ms = collect->step == COLLECT_STAGE ? STAGE_MS : STEP_MS,
-        .on_output = collect->step == COLLECT_UNTRACKED ? on_names : NULL,
+        .on_output = is_counted(collect->step) ? on_counted : NULL,
         .on_done = on_done,
         .data = run,
     };
@@ -270,6 +333,7 @@ void step_collect(struct run *run)
     watch_end(run);
     limits_look(run);
     run->collect = NEW(struct collect);
+    git_kinds_init(&run->collect->kinds);
     run->collect->folder = run_directory(run);
     run->collect->checkpoint = checkpoint_last(run);
     if (run->sandbox == NULL || run->sandbox_over) {

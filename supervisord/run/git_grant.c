@@ -48,7 +48,14 @@ const char *git_place_at_service(const struct runs_options *options, const char 
 void git_grant_init(struct git_grant *repositories, const struct run *run,
                     struct proxy_grant *grant)
 {
+    const struct run_repository *settings =
+        places_settings(run->runs, run->session.places[run->record.place].repository);
+
     *repositories = (struct git_grant){ .count = 0 };
+    if (settings != NULL && settings->services != NULL) {
+        grant->services = settings->services;
+        grant->service_count = settings->service_count;
+    }
     for (size_t i = 0; i < run->session.place_count; i++) {
         const struct session_place *place = &run->session.places[i];
         struct proxy_repository *to = &repositories->items[repositories->count];
@@ -61,7 +68,7 @@ void git_grant_init(struct git_grant *repositories, const struct run *run,
         if (len == 0)
             continue;
         to->path = repositories->paths[repositories->count++] = mem_strndup(found, len);
-        to->branch = place->branch;
+        to->branch = place->work_branch[0] != '\0' ? place->work_branch : place->branch;
     }
     grant->repositories = repositories->items;
     grant->repository_count = repositories->count;

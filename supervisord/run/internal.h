@@ -194,6 +194,8 @@ void runs_try_again_soon(struct runs *runs);
 /* Notes why, then applies RUN_EV_STEP_FAILED. The first error wins. */
 void run_fail(struct run *run, const char *code, const char *message, const char *hint,
               bool retryable);
+/* Something is not as it should be, and the run goes on: told in its log and with its evidence. */
+void run_warn(struct run *run, const char *text);
 /* Writes the record and the session's without an event. */
 int run_save(struct run *run, struct error *err);
 void run_note_error(struct run *run, const char *code, const char *message, const char *hint,
@@ -333,15 +335,24 @@ struct session_place *run_place(struct run *run);
 /* Where it lies inside: heap string. */
 char *run_directory(struct run *run);
 bool places_any_cloned(const struct session_record *session);
+/* What the operator says about its repository, or NULL: the first entry that fits. */
+const struct run_repository *place_settings(struct run *run);
+const struct run_repository *places_settings(const struct runs *runs, const char *repository);
+/* git's filter for what isn't fetched before it is needed; "" all of it is. */
+const char *place_filter(struct run *run);
 /* The place of a repository, or -1. */
 int places_find(const struct session_record *session, const char *repository);
+struct place_wish {
+    const char *repository;
+    const char *branch;
+    const char *work_branch;
+};
 /* The first place of a new session. NAME is for its folder; NULL: the workspace itself. */
-void places_begin(struct session_record *session, const char *repository, const char *branch,
-                  const char *name);
+void places_begin(struct session_record *session, const struct place_wish *wish, const char *name);
 /* Another one, which becomes the newest run's. IN_USE: bits of places that live runs work in or
  * wait for. ERR_LIMIT: there are as many as can be. */
-int places_add(struct session_record *session, uint32_t in_use, const char *repository,
-               const char *branch, const char *name, struct error *err);
+int places_add(struct session_record *session, uint32_t in_use, const struct place_wish *wish,
+               const char *name, struct error *err);
 /* Where a run that names no repository works: where the newest one does, unless that never got
  * there. */
 uint32_t places_go_on(const struct session_record *session, uint32_t in_use);

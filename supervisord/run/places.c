@@ -64,8 +64,8 @@ static bool folder_taken(const struct session_record *session, const char *folde
     return false;
 }
 
-static void settle(struct session_record *session, size_t at, const char *repository,
-                   const char *branch, const char *name)
+static void settle(struct session_record *session, size_t at, const struct place_wish *wish,
+                   const char *name)
 {
     struct session_place *place = &session->places[at];
     AUTO_FREE
@@ -75,16 +75,16 @@ static void settle(struct session_record *session, size_t at, const char *reposi
         free(folder);
         folder = mem_printf("%s-%u", name, number);
     }
-    record_set(&place->repository, repository);
-    record_set(&place->branch, branch);
+    record_set(&place->repository, wish->repository);
+    record_set(&place->branch, wish->branch);
+    record_set(&place->work_branch, wish->work_branch);
     record_set(&place->directory, folder);
     session->place = (uint32_t)at;
 }
 
-void places_begin(struct session_record *session, const char *repository, const char *branch,
-                  const char *name)
+void places_begin(struct session_record *session, const struct place_wish *wish, const char *name)
 {
-    settle(session, 0, repository, branch, name);
+    settle(session, 0, wish, name);
 }
 
 /* A place whose clone never came about, and that no run waits for, is given away again. */
@@ -97,8 +97,8 @@ static int free_place(const struct session_record *session, uint32_t in_use)
     return session->place_count < SESSION_PLACES_MAX ? (int)session->place_count : -1;
 }
 
-int places_add(struct session_record *session, uint32_t in_use, const char *repository,
-               const char *branch, const char *name, struct error *err)
+int places_add(struct session_record *session, uint32_t in_use, const struct place_wish *wish,
+               const char *name, struct error *err)
 {
     int at = free_place(session, in_use);
 
@@ -111,7 +111,7 @@ int places_add(struct session_record *session, uint32_t in_use, const char *repo
     }
     if ((uint32_t)at < session->place_count)
         record_set(&session->places[at].directory, "");
-    settle(session, (size_t)at, repository, branch, name);
+    settle(session, (size_t)at, wish, name);
     if ((uint32_t)at == session->place_count)
         session->place_count++;
     return 0;
@@ -138,7 +138,48 @@ void places_take_new(struct session_record *to, const struct session_record *fro
         record_set(&to->places[i].repository, from->places[i].repository);
         record_set(&to->places[i].branch, from->places[i].branch);
         record_set(&to->places[i].directory, from->places[i].directory);
+        record_set(&to->places[i].work_branch, from->places[i].work_branch);
     }
     to->place_count = from->place_count;
     to->place = from->place;
+}
+
+/* The operator's settings ------------------------------------------------------------------------
+ */
+
+static bool matches(const char *pattern, const char *address)
+{
+    size_t len = address_len(pattern);
+
+    if (str_ends(pattern, "*"))
+        return strncmp(pattern, address, strlen(pattern) - 1) == 0;
+    return len == address_len(address) && strncmp(pattern, address, len) == 0;
+}
+
+/* The first that fits, in the order of the file. */
+const struct run_repository *places_settings(const struct runs *runs, const char *repository)
+{
+    const struct runs_options *options = &runs->options;
+
+    for (size_t i = 0; i < options->repository_count; i++) {
+        if (matches(options->repositories[i].address, repository))
+            return &options->repositories[i];
+    }
+    return NULL;
+}
+
+const struct run_repository *place_settings(struct run *run)
+{
+    return places_settings(run->runs, run_place(run)->repository);
+}
+
+const char *place_filter(struct run *run)
+{
+    const struct run_repository *settings = place_settings(run);
+
+    const char *filter = settings != NULL && settings->filter[0] != '\0'
+                             ? settings->filter
+                             : run->runs->options.clone_filter;
+
+    return str_equal(filter, "none") ? "" : filter;
 }

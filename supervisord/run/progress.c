@@ -18,11 +18,22 @@ void progress_finish(struct progress *progress)
     buf_finish(&progress->line);
 }
 
+static char *data_of(const struct run *run, const char *line)
+{
+    struct git_progress git;
+
+    if (!git_parse_progress(line, &git))
+        return mem_printf("{\"phase\":\"%s\"}", run_phase_of(&run->record));
+    return mem_printf("{\"phase\":\"%s\",\"percent\":%u,\"done\":%llu,\"total\":%llu}",
+                      run_phase_of(&run->record), git.percent, (unsigned long long)git.done,
+                      (unsigned long long)git.total);
+}
+
 static void tell_line(struct run *run, struct progress *progress, bool final)
 {
     uint64_t now = uv_now(run->runs->loop);
     AUTO_FREE
-    char *data = mem_printf("{\"phase\":\"%s\"}", run_phase_of(&run->record));
+    char *data = data_of(run, buf_text(&progress->line));
     AUTO_BUF struct buf text = BUF_INIT(LINE_MAX_BYTES * 8);
 
     if (progress->line.len > 0 && (final || now - progress->told_ms >= EVERY_MS)) {

@@ -68,9 +68,13 @@ static int check_agent(struct runs *runs, const char *name, const struct agent_d
 
 /* What a run that names no model gets: an agent may have a model of its own, where the default one
  * is of a provider that it can't use. */
-static const char *default_model(const struct runs *runs, const struct agent_profile *profile)
+static const char *default_model(const struct runs *runs, const struct agent_profile *profile,
+                                 const char *repository)
 {
-    const char *model = runs->options.default_model;
+    const struct run_repository *settings = places_settings(runs, repository);
+    const char *model = settings != NULL && settings->model[0] != '\0'
+                            ? settings->model
+                            : runs->options.default_model;
     size_t len = strcspn(model, "/");
 
     if (profile == NULL || profile->model[0] == '\0')
@@ -126,6 +130,26 @@ static int check_model(struct runs *runs, const struct agent_driver *driver,
     return 0;
 }
 
+/* A run that may not use its model's service would only find out from the proxy. */
+static int check_services(const struct runs *runs, const struct run_record *run, struct error *err)
+{
+    const struct run_repository *settings = places_settings(runs, run->repository);
+    const struct run_model_service *service = request_model_service(runs, run->model);
+
+    if (settings == NULL || settings->services == NULL || service == NULL)
+        return 0;
+    for (size_t i = 0; i < settings->service_count; i++) {
+        if (str_equal(settings->services[i], service->name))
+            return 0;
+    }
+    error_argument(err, "model",
+                   "runs of this repository may not use the service `%s`: the configuration lists "
+                   "the services for it under `repositories`",
+                   service->name);
+    err->code = ERR_DENIED;
+    return -1;
+}
+
 static int not_found(struct error *err, const char *argument, const char *what, const char *id)
 {
     error_argument(err, argument, "%s `%s` is not known", what, id);
@@ -162,6 +186,21 @@ static int judge_repository(struct runs *runs, const struct run_request *request
     return rc;
 }
 
+/* The name that the session's own branch of the repository will have. */
+static char *choose_work_branch(const struct runs *runs, const struct run_request *request,
+                                const struct session_record *session)
+{
+    const struct run_repository *settings = places_settings(runs, request->repository);
+    const char *template = settings != NULL && settings->work_branch != NULL
+                               ? settings->work_branch
+                               : runs->options.work_branch;
+    AUTO_FREE
+    char *derived = title_of(request->task);
+
+    return branch_from_template(template, request->title[0] != '\0' ? request->title : derived,
+                                session->id.text);
+}
+
 /* Sets the place of the session in which the run will work: the one it names, else where the
  * session's newest run works. */
 static int continue_in(struct runs *runs, const struct run_request *request,
@@ -189,9 +228,13 @@ static int continue_in(struct runs *runs, const struct run_request *request,
         return -1;
     }
     rc = judge_repository(runs, request, &repository, err);
-    if (rc == 0)
-        rc =
-            places_add(session, in_use, request->repository, request->branch, repository.name, err);
+    if (rc == 0) {
+        AUTO_FREE
+        char *work_branch = choose_work_branch(runs, request, session);
+        const struct place_wish wish = { request->repository, request->branch, work_branch };
+
+        rc = places_add(session, in_use, &wish, repository.name, err);
+    }
     repository_finish(&repository);
     return rc;
 }
@@ -238,7 +281,10 @@ static int new_session(struct runs *runs, const struct run_request *request, uin
         rc = error_argument(err, "branch", "needs `repository` too");
     if (rc == 0)
         rc = session_new_id(runs, session, err);
-    places_begin(session, request->repository, request->branch, repository.name);
+    AUTO_FREE
+    char *work_branch = choose_work_branch(runs, request, session);
+    const struct place_wish wish = { request->repository, request->branch, work_branch };
+    places_begin(session, &wish, repository.name);
     session->created_ms = now;
     repository_finish(&repository);
     return rc;
@@ -385,8 +431,9 @@ static int create(struct runs *runs, const struct run_request *request, const ui
     if (check_agent(runs, run->agent, &driver, &profile, err) < 0)
         return -1;
     if (run->model[0] == '\0')
-        record_set(&run->model, default_model(runs, profile));
-    if (check_model(runs, driver, profile, run->model, err) < 0)
+        record_set(&run->model, default_model(runs, profile, run->repository));
+    if (check_services(runs, run, err) < 0 ||
+        check_model(runs, driver, profile, run->model, err) < 0)
         return -1;
     if (write_run(runs, run, session, err) < 0)
         return -1;

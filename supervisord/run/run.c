@@ -46,6 +46,11 @@ static const struct run_repository *copy_repositories(const struct run_repositor
         copy[i] = list[i];
         copy[i].address = mem_strdup(list[i].address);
         copy[i].setup = mem_strdup(list[i].setup);
+        copy[i].filter = mem_strdup(list[i].filter);
+        copy[i].model = mem_strdup(list[i].model);
+        copy[i].work_branch = mem_strdup(list[i].work_branch);
+        if (list[i].services != NULL)
+            copy[i].services = copy_list(list[i].services, list[i].service_count);
     }
     return copy;
 }
@@ -57,7 +62,9 @@ static const char **text_slots(struct runs_options *options, size_t index)
                              &options->default_model,     &options->agent_opencode,
                              &options->sandbox.backend,   &options->sandbox.bwrap,
                              &options->sandbox.init_path, &options->home,
-                             &options->machine_root };
+                             &options->machine_root,      &options->clone_filter,
+                             &options->work_branch,       &options->git_name,
+                             &options->git_email };
 
     return index < ARRAY_LEN(slots) ? slots[index] : NULL;
 }
@@ -90,8 +97,15 @@ static void finish_options(struct runs_options *options)
     free_list(options->git_services, options->git_service_count);
     free_list(options->git_targets, options->git_service_count);
     for (size_t i = 0; i < options->repository_count; i++) {
-        free((void *)(uintptr_t)options->repositories[i].address);
-        free((void *)(uintptr_t)options->repositories[i].setup);
+        const struct run_repository *repository = &options->repositories[i];
+
+        free((void *)(uintptr_t)repository->address);
+        free((void *)(uintptr_t)repository->setup);
+        free((void *)(uintptr_t)repository->filter);
+        free((void *)(uintptr_t)repository->model);
+        free((void *)(uintptr_t)repository->work_branch);
+        if (repository->services != NULL)
+            free_list(repository->services, repository->service_count);
     }
     free((void *)(uintptr_t)options->repositories);
     free_list(options->setup_allow, options->setup_allow_count);

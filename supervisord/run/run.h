@@ -36,6 +36,11 @@ struct run_repository {
     const char *address; /* as a run names it; with a star at the end: all that begin so */
     const char *setup;   /* the set-up command, "" none */
     uint32_t setup_minutes;
+    const char *filter;          /* as clone_filter, "" as for others */
+    const char *model;           /* of runs that name none, "" as for others */
+    const char *work_branch;     /* as work_branch, NULL as for others */
+    const char *const *services; /* that its runs may use; NULL: all */
+    size_t service_count;
 };
 
 /* Certificates that sandboxes trust (vault/trust.h): the folder of them, and the files that they
@@ -63,7 +68,11 @@ struct runs_options {
     uint32_t default_timeout_minutes;
     uint32_t concurrent_runs;
     uint32_t max_queued_runs;
-    uint32_t clone_minutes;
+    uint32_t clone_minutes;   /* that it may be without progress */
+    const char *clone_filter; /* git's, or "none" */
+    const char *work_branch;  /* template of the names of sessions' own branches, "" none */
+    const char *git_name;     /* who commits in sandboxes */
+    const char *git_email;
     uint32_t stall_minutes;
     uint32_t model_failures;     /* in a row; 0: no limit. For messages and agents' own accounts: */
     uint64_t model_requests;     /* the proxy has the limits too */

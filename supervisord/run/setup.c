@@ -204,42 +204,9 @@ static void read_file(struct run *run)
 /* Which ------------------------------------------------------------------------------------------
  */
 
-/* Without the endings that mean nothing: "/" and ".git". */
-static size_t plain_len(const char *address)
-{
-    size_t len = strlen(address);
-
-    while (len > 0 && address[len - 1] == '/')
-        len--;
-    if (len > 4 && strncmp(address + len - 4, ".git", 4) == 0)
-        len -= 4;
-    return len;
-}
-
-static bool matches(const char *pattern, const char *address)
-{
-    size_t len = plain_len(pattern);
-
-    if (str_ends(pattern, "*"))
-        return strncmp(pattern, address, strlen(pattern) - 1) == 0;
-    return len == plain_len(address) && strncmp(pattern, address, len) == 0;
-}
-
-/* The first that fits, in the order of the file. */
-static const struct run_repository *find_repository(struct run *run)
-{
-    const struct runs_options *options = &run->runs->options;
-
-    for (size_t i = 0; i < options->repository_count; i++) {
-        if (matches(options->repositories[i].address, run_place(run)->repository))
-            return &options->repositories[i];
-    }
-    return NULL;
-}
-
 void step_setup(struct run *run)
 {
-    const struct run_repository *repository = find_repository(run);
+    const struct run_repository *repository = place_settings(run);
 
     if (run_place(run)->set_up || run_place(run)->repository[0] == '\0') {
         done(run);

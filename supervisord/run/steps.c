@@ -55,7 +55,12 @@ void step_add_git_config(const struct runs *runs, struct sandbox_spec *spec, con
         if (origin != NULL && !str_equal(origin, options->git_targets[i]))
             add_route(routes, &count, origin, options->git_services[i]);
     }
-    git_config_write(&text, routes, count, base, basic);
+    git_config_write(&text, &(struct git_settings){ .name = options->git_name,
+                                                    .email = options->git_email,
+                                                    .routes = routes,
+                                                    .route_count = count,
+                                                    .proxy_base = base,
+                                                    .basic_credentials = basic });
     sandbox_spec_add_file(spec, "/etc/gitconfig", text.data, text.len, 0444);
     for (size_t i = 0; i < count; i++) {
         free((void *)(uintptr_t)routes[i].from);
@@ -68,20 +73,23 @@ void step_add_git_config(const struct runs *runs, struct sandbox_spec *spec, con
  * work folder. */
 static int add_local_source(struct run *run, struct sandbox_spec *spec, struct error *err)
 {
-    static const char config[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
-    static const char *const parts[] = { "objects", "refs", "HEAD", "packed-refs", "shallow" };
+    static const char sha1[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+    static const char sha256[] = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
+                                 "[extensions]\n\tobjectFormat = sha256\n";
+    static const char *const parts[] = { "objects", "refs", "packed-refs", "shallow" };
     const struct repository_rules rules = { .any_local = true, .any_target = true };
     struct repository repository;
+    const char *config;
     struct stat st;
 
     if (run_place(run)->cloned || run_place(run)->repository[0] == '\0')
         return 0;
-    if (!str_starts(run_place(run)->repository, "/") &&
-        !str_starts(run_place(run)->repository, "file://"))
-        return 0;
-    if (repository_parse(run_place(run)->repository, &rules, &repository, err) < 0) {
+    if (repository_parse(run_place(run)->repository, &rules, &repository, err) < 0 ||
+        repository.kind != REPOSITORY_LOCAL) {
+        int rc = repository.kind == REPOSITORY_URL ? 0 : -1;
+
         repository_finish(&repository);
-        return -1;
+        return rc;
     }
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         AUTO_FREE
@@ -92,7 +100,9 @@ static int add_local_source(struct run *run, struct sandbox_spec *spec, struct e
         if (lstat(source, &st) == 0 && (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)))
             sandbox_spec_add_mount(spec, source, target, SANDBOX_READ_ONLY);
     }
-    sandbox_spec_add_file(spec, REPOSITORY_LOCAL_DIR "/config", config, sizeof(config) - 1, 0444);
+    config = repository.sha256 ? sha256 : sha1;
+    sandbox_spec_add_mount(spec, repository.head, REPOSITORY_LOCAL_DIR "/HEAD", SANDBOX_READ_ONLY);
+    sandbox_spec_add_file(spec, REPOSITORY_LOCAL_DIR "/config", config, strlen(config), 0444);
     repository_finish(&repository);
     return 0;
 }

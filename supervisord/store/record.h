@@ -37,8 +37,15 @@ struct run_evidence_record {
     uint64_t insertions;
     uint64_t deletions;
     uint64_t untracked;
+    uint64_t binary_files;
+    uint64_t renames;
+    uint64_t submodules; /* whose commit changed */
     uint64_t refused_requests;
-    char *left_running; /* programs that the agent left behind, one command a line; "" none */
+    char *remote_state;  /* what the remote has of the branch, once something was pushed: "same",
+                            "other", "absent", "unknown"; "" nothing was */
+    char *remote_commit; /* and where it stands there */
+    char *warnings;      /* what is not as it should be, one a line; "" nothing */
+    char *left_running;  /* programs that the agent left behind, one command a line; "" none */
     char *finish_reason;
     bool diff_truncated;
 };
@@ -91,6 +98,7 @@ struct run_record {
 struct session_place {
     char *repository;  /* "" for a session that began without one */
     char *branch;      /* as asked for, then as found; "" the default one, not yet known */
+    char *work_branch; /* the session's own, made of it; "" works on BRANCH itself */
     char *directory;   /* relative to the workspace: "" or "calc" */
     char *base_commit; /* HEAD right after the clone; "" before it */
     bool cloned;       /* the clone is whole: set in the transaction that says so */

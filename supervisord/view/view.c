@@ -326,6 +326,12 @@ static void fill_evidence(struct run_evidence_view *view,
     view->insertions = evidence->insertions;
     view->deletions = evidence->deletions;
     view->untracked = evidence->untracked;
+    view->binaryFiles = evidence->binary_files;
+    view->renames = evidence->renames;
+    view->submodules = evidence->submodules;
+    view->remoteState = evidence->remote_state;
+    view->remoteCommit = evidence->remote_commit;
+    view->warnings = evidence->warnings;
     view->refusedRequests = evidence->refused_requests;
     view->finishReason = evidence->finish_reason;
     view->leftRunning = evidence->left_running;

@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,15 +18,26 @@ void repository_finish(struct repository *repository)
 {
     free(STEAL(repository->url));
     free(STEAL(repository->git_dir));
+    free(STEAL(repository->head));
     free(STEAL(repository->name));
 }
 
+static bool has_control(const char *text)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+/* Addresses are plain ASCII: letters that look like others are no way to another host. */
 static bool has_bad_byte(const char *text)
 {
     for (const char *p = text; *p != '\0'; p++) {
         unsigned char c = (unsigned char)*p;
 
-        if (c <= 0x20 || c == 0x7f || c == '\\')
+        if (c <= 0x20 || c >= 0x7f || c == '\\')
             return true;
     }
     return false;
@@ -108,41 +121,135 @@ static int check_allowed(const char *real, const struct repository_rules *rules,
     return -1;
 }
 
+/* The first line of a small file of the user's own; "" when there is none. */
+static void read_line(const char *path, char *to, size_t size)
+{
+    FILE *file = fopen(path, "re");
+
+    to[0] = '\0';
+    if (file == NULL)
+        return;
+    if (fgets(to, (int)size, file) == NULL)
+        to[0] = '\0';
+    to[strcspn(to, "\r\n")] = '\0';
+    fclose(file);
+}
+
+/* PATH as it is written in a file of FOLDER: real, on the heap, or NULL. */
+static char *resolve(const char *folder, const char *path)
+{
+    AUTO_FREE
+    char *whole = path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", folder, path);
+
+    return realpath(whole, NULL);
+}
+
+/* A linked worktree has only a HEAD to itself, and says where the rest is; a submodule has all of
+ * it elsewhere. */
+static int find_elsewhere(const char *real, const char *dot_git,
+                          const struct repository_rules *rules, struct repository *out,
+                          struct error *err)
+{
+    char line[PATH_MAX];
+    AUTO_FREE
+    char *own = NULL;
+    AUTO_FREE
+    char *common = NULL;
+    AUTO_FREE
+    char *common_file = NULL;
+
+    read_line(dot_git, line, sizeof(line));
+    if (str_starts(line, "gitdir: "))
+        own = resolve(real, line + strlen("gitdir: "));
+    if (own == NULL)
+        return error_argument(err, REPOSITORY_ARGUMENT, "%s has a .git file that leads nowhere",
+                              real);
+    common_file = mem_printf("%s/commondir", own);
+    read_line(common_file, line, sizeof(line));
+    common = line[0] != '\0' ? resolve(own, line) : mem_strdup(own);
+    if (common == NULL || !looks_like_git_dir(common))
+        return error_argument(err, REPOSITORY_ARGUMENT,
+                              "%s is a linked worktree whose repository is not there", real);
+    if (check_allowed(common, rules, err) < 0)
+        return -1;
+    out->head = mem_printf("%s/HEAD", own);
+    out->git_dir = STEAL(common);
+    return 0;
+}
+
+static int find_git_dir(const char *real, const struct repository_rules *rules,
+                        struct repository *out, struct error *err)
+{
+    AUTO_FREE
+    char *dot_git = mem_printf("%s/.git", real);
+    struct stat st;
+
+    if (stat(dot_git, &st) == 0 && S_ISREG(st.st_mode))
+        return find_elsewhere(real, dot_git, rules, out, err);
+    if (looks_like_git_dir(dot_git))
+        out->git_dir = STEAL(dot_git);
+    else if (looks_like_git_dir(real))
+        out->git_dir = mem_strdup(real);
+    else
+        return error_argument(err, REPOSITORY_ARGUMENT,
+                              "%s is not a git repository (run git init and commit first)", real);
+    out->head = mem_printf("%s/HEAD", out->git_dir);
+    return 0;
+}
+
+/* How its objects are named stands in its configuration, which does not go into a sandbox. */
+static bool names_by_sha256(const char *git_dir)
+{
+    AUTO_FREE
+    char *path = mem_printf("%s/config", git_dir);
+    FILE *file = fopen(path, "re");
+    char line[512];
+    bool found = false;
+
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL)
+        found = strcasestr(line, "objectformat") != NULL && strcasestr(line, "sha256") != NULL;
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+static int check_whole(const char *git_dir, struct error *err)
+{
+    AUTO_FREE
+    char *path = mem_printf("%s/objects/info/alternates", git_dir);
+    struct stat st;
+
+    if (stat(path, &st) < 0 || st.st_size == 0)
+        return 0;
+    return error_argument(err, REPOSITORY_ARGUMENT,
+                          "%s borrows objects from another repository, which does not go into a "
+                          "sandbox; make it whole first: git repack -a -d && rm "
+                          "objects/info/alternates",
+                          git_dir);
+}
+
 static int parse_local(const char *text, const struct repository_rules *rules,
                        struct repository *out, struct error *err)
 {
     const char *path = str_starts(text, "file://") ? text + strlen("file://") : text;
     char real[PATH_MAX];
-    AUTO_FREE
-    char *dot_git = NULL;
-    struct stat st;
 
     if (path[0] != '/')
         return error_argument(err, REPOSITORY_ARGUMENT,
                               "a file:// address must hold an absolute path");
+    if (has_control(path))
+        return error_argument(err, REPOSITORY_ARGUMENT, "may not hold control characters");
     if (realpath(path, real) == NULL)
         return error_argument(err, REPOSITORY_ARGUMENT,
                               "the folder %s does not exist or can't be read", path);
-    if (check_allowed(real, rules, err) < 0)
+    if (check_allowed(real, rules, err) < 0 || find_git_dir(real, rules, out, err) < 0 ||
+        check_whole(out->git_dir, err) < 0)
         return -1;
-    dot_git = mem_printf("%s/.git", real);
     out->kind = REPOSITORY_LOCAL;
     out->url = mem_strdup(REPOSITORY_LOCAL_URL);
     out->name = folder_name(real);
-    if (looks_like_git_dir(dot_git)) {
-        out->git_dir = STEAL(dot_git);
-        return 0;
-    }
-    if (looks_like_git_dir(real)) {
-        out->git_dir = mem_strdup(real);
-        return 0;
-    }
-    if (stat(dot_git, &st) == 0 && S_ISREG(st.st_mode))
-        return error_argument(
-            err, REPOSITORY_ARGUMENT,
-            "%s is a linked worktree or a submodule; name the main repository's folder", real);
-    return error_argument(err, REPOSITORY_ARGUMENT,
-                          "%s is not a git repository (run git init and commit first)", real);
+    out->sha256 = names_by_sha256(out->git_dir);
+    return 0;
 }
 
 static bool target_matches(const char *url, const char *target)
@@ -211,13 +318,12 @@ int repository_parse(const char *text, const struct repository_rules *rules, str
         return 0;
     if (text[0] == '-')
         return error_argument(err, REPOSITORY_ARGUMENT, "may not begin with a dash");
-    if (text[0] == '/')
+    if (text[0] == '/' || strncasecmp(text, "file://", 7) == 0)
         return parse_local(text, rules, out, err);
     if (has_bad_byte(text))
         return error_argument(err, REPOSITORY_ARGUMENT,
-                              "may not hold spaces, control characters or backslashes");
-    if (strncasecmp(text, "file://", 7) == 0)
-        return parse_local(text, rules, out, err);
+                              "must be plain ASCII without spaces, control characters and "
+                              "backslashes");
     if (strncasecmp(text, "https://", 8) == 0 || strncasecmp(text, "http://", 7) == 0)
         return parse_url(text, rules, out, err);
     if (str_starts(text, "git@") || str_starts(text, "ssh://"))
@@ -226,30 +332,4 @@ int repository_parse(const char *text, const struct repository_rules *rules, str
                               "https://host/owner/name");
     return error_argument(err, REPOSITORY_ARGUMENT,
                           "must be https://host/owner/name, file:///folder or an absolute folder");
-}
-
-int branch_check(const char *branch, struct error *err)
-{
-    size_t len = strlen(branch);
-
-    if (len == 0)
-        return 0;
-    if (branch[0] == '-')
-        return error_argument(err, "branch", "may not begin with a dash");
-    if (len > 255)
-        return error_argument(err, "branch", "is longer than 255 bytes");
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)branch[i];
-
-        if (c <= 0x20 || c == 0x7f || strchr("~^:?*[\\", c) != NULL)
-            return error_argument(
-                err, "branch",
-                "is no valid name: spaces, control characters and ~^:?*[\\ can't be used");
-    }
-    if (branch[0] == '/' || branch[len - 1] == '/' || branch[len - 1] == '.' ||
-        strstr(branch, "..") != NULL || strstr(branch, "//") != NULL ||
-        strstr(branch, "@{") != NULL || strstr(branch, "/.") != NULL || branch[0] == '.' ||
-        str_ends(branch, ".lock") || strstr(branch, ".lock/") != NULL || str_equal(branch, "@"))
-        return error_argument(err, "branch", "is no valid name (git check-ref-format)");
-    return 0;
 }

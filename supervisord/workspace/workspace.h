@@ -53,6 +53,8 @@ struct repository {
     enum repository_kind kind;
     char *url;     /* what git clone is given inside: an https URL or REPOSITORY_LOCAL_URL */
     char *git_dir; /* REPOSITORY_LOCAL: the repository's git directory on the host */
+    char *head;    /* REPOSITORY_LOCAL: its HEAD, which a linked worktree has to itself */
+    bool sha256;   /* REPOSITORY_LOCAL: its objects are named so */
     char *name;    /* folder name inside the workspace */
 };
 
@@ -78,9 +80,18 @@ int repository_parse(const char *text, const struct repository_rules *rules, str
                      struct error *err);
 void repository_finish(struct repository *repository);
 
-/* Rules of git check-ref-format for a branch or tag name, and no leading dash. Errors name the
- * argument `branch`. */
+/* What a run may name as the place to begin at: a branch, a tag, a whole ref ("refs/pull/7/head")
+ * or a commit's id. Rules of git check-ref-format, and no leading dash. Errors name the argument
+ * `branch`. */
 int branch_check(const char *branch, struct error *err);
+/* Whether it is a commit's id: 40 or 64 hex digits in lower case. */
+bool branch_is_commit(const char *branch);
+/* The name of a session's own branch: TEMPLATE with {slug} replaced by words of TITLE
+ * ("fix-the-sum") and {id} by the last characters of SESSION. Heap; "" for an empty template.
+ * Whatever the title, the name is one that branch_check takes if the template is. */
+char *branch_from_template(const char *template, const char *title, const char *session);
+/* Names the argument `branch` too; the caller says which setting it is. */
+int branch_template_check(const char *template, struct error *err);
 
 /* git, inside the sandbox
  * ----------------------------------------------------------------------------------------- */
@@ -108,14 +119,78 @@ struct git_route {
     const char *from; /* "https://github.com/" */
     const char *to;   /* "http://127.0.0.1:4999/proxy/github/" */
 };
-void git_config_write(struct buf *out, const struct git_route *routes, size_t count,
-                      const char *proxy_base, const char *basic_credentials);
+struct git_settings {
+    const char *name; /* who commits */
+    const char *email;
+    const struct git_route *routes;
+    size_t route_count;
+    const char *proxy_base;
+    const char *basic_credentials;
+};
+void git_config_write(struct buf *out, const struct git_settings *settings);
+
+/* What git says of a remote repository, line by line as it comes, in bounded memory. */
+struct git_remote {
+    char *wanted; /* as in branch_check, "" the default branch */
+    struct buf line;
+    char *head_ref; /* what its HEAD names, "" unknown */
+    char *head;     /* the commit there, "" none */
+    char *base_ref; /* what WANTED is, "" not there */
+    unsigned base_rank;
+    char *names; /* some branches, for a message */
+    size_t id_len;
+    uint64_t branches;
+    uint64_t tags;
+};
+void git_remote_init(struct git_remote *remote, const char *wanted);
+void git_remote_finish(struct git_remote *remote);
+void git_remote_feed(struct git_remote *remote, const char *bytes, size_t len);
+
+enum git_base_kind { GIT_BASE_NONE, GIT_BASE_BRANCH, GIT_BASE_TAG, GIT_BASE_OTHER };
+/* Where the work begins. */
+struct git_base {
+    enum git_base_kind kind; /* NONE: the repository is empty */
+    char *source;            /* to be fetched: "refs/heads/main", "HEAD", a commit's id */
+    char *target;            /* where it is kept: "refs/remotes/origin/main" */
+    char *name;              /* as people say it: "main", "v1.0", "refs/pull/7/head" */
+    char *head_branch;       /* the remote's default branch, "" unknown */
+    const char *format;      /* "sha1" or "sha256" */
+    bool more;               /* there are other branches or tags */
+};
+/* ERR_NOT_FOUND, with words for a person, when there is no such place. BASE is finished in any
+ * case. */
+int git_remote_base(struct git_remote *remote, struct git_base *base, struct error *err);
+void git_base_finish(struct git_base *base);
+
+/* A line of git's progress, "Receiving objects:  45% (450/1000), …"; false when it is something
+ * else. */
+struct git_progress {
+    unsigned percent;
+    uint64_t done;
+    uint64_t total;
+};
+bool git_parse_progress(const char *line, struct git_progress *progress);
 
 void git_clear_folder(struct git_command *command, const char *folder); /* empties a folder */
-void git_clone(struct git_command *command, const struct repository *repository, const char *branch,
-               const char *folder);
 /* Removes FOLDER, whatever is there. */
 void git_remove_folder(struct git_command *command, const char *folder);
+/* Everything that the remote has, on stdout, for git_remote_feed. */
+void git_ask(struct git_command *command, const char *url);
+/* An empty repository in FOLDER, with nothing in it but whence it will come. */
+void git_clone_init(struct git_command *command, const struct repository *repository,
+                    const struct git_base *base, const char *folder);
+/* What the work begins with comes first; FILTER is git's, "" none. */
+void git_clone_base(struct git_command *command, const struct git_base *base, const char *filter,
+                    const char *folder);
+/* The files, on a new branch WORK; "" on the base itself. */
+void git_clone_checkout(struct git_command *command, const struct git_base *base, const char *work,
+                        const char *folder);
+/* All other branches and tags. */
+void git_clone_rest(struct git_command *command, const char *filter, const char *folder);
+/* Prints the paths of those that could not be had. */
+void git_clone_submodules(struct git_command *command, const char *folder);
+/* Prints how many files are pointers to Git LFS. */
+void git_count_lfs(struct git_command *command, const char *folder);
 /* Gives a whole clone its name TO; fails when something is there, unless it is this very clone of
  * OWNER's, which was named before. */
 void git_name_clone(struct git_command *command, const char *from, const char *to,
@@ -133,9 +208,15 @@ void git_write_tree(struct git_command *command, const char *folder); /* scratch
 void git_untracked(struct git_command *command, const char *folder);
 void git_shortstat(struct git_command *command, const char *folder, const char *base,
                    const char *tree);
+/* For git_kinds_feed, on stdout. */
+void git_kinds(struct git_command *command, const char *folder, const char *base, const char *tree);
+/* What the remote URL has of BRANCH, for git_parse_object; nothing: it isn't there. It is asked
+ * outside of the repository, whose settings are the agent's. */
+void git_read_back(struct git_command *command, const char *url, const char *branch);
 void git_patch(struct git_command *command, const char *folder, const char *base, const char *tree);
 
-/* An object name (40 or 64 hex digits) on the first line, or "" . */
+/* An object name (40 or 64 hex digits) that the first line is or begins with before a tab, or "".
+ */
 void git_parse_object(const struct buf *output, char to[65]);
 /* The first line, at most SIZE - 1 bytes, escaped. */
 void git_parse_line(const struct buf *output, char *to, size_t size);
@@ -145,11 +226,23 @@ struct git_stat {
     uint64_t deletions;
 };
 void git_parse_shortstat(const struct buf *output, struct git_stat *stat); /* of --shortstat */
-uint64_t git_parse_count(const struct buf *output);                        /* a decimal number */
-uint64_t git_count_names(const char *bytes, size_t len);                   /* NUL-ended names */
+/* Counted as the output comes, in bounded memory. */
+struct git_kinds {
+    struct buf head;
+    unsigned names; /* that still follow and mean nothing */
+    uint64_t binary_files;
+    uint64_t renames;
+    uint64_t submodules;
+};
+void git_kinds_init(struct git_kinds *kinds);
+void git_kinds_finish(struct git_kinds *kinds);
+void git_kinds_feed(struct git_kinds *kinds, const char *bytes, size_t len);
+uint64_t git_parse_count(const struct buf *output);      /* a decimal number */
+uint64_t git_count_names(const char *bytes, size_t len); /* NUL-ended names */
 
 /* What went wrong with a clone, from git's own words: fills code-like REASON ("not_found",
- * "denied", "branch_not_found", "unreachable", "not_git", "failed") and a HINT for a person. */
+ * "denied", "branch_not_found", "moved", "unreachable", "not_git", "failed") and a HINT for a
+ * person. */
 void git_clone_diagnose(const char *stderr_text, bool local, const char **reason,
                         const char **hint);
 

@@ -565,10 +565,11 @@ export class Lab {
         await waitFor('the supervisor ends when asked to', () => gone(pid), 15000);
     }
 
-    // Files below the lab's folder, read as they are, symbolic links not followed.
+    // Files below the lab's folder, read as they are, symbolic links not followed. A name that is no UTF-8 comes as a Buffer.
     *files(folder = this.root) {
-        for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
-            const file = path.join(folder, entry.name);
+        for (const entry of fs.readdirSync(folder, { withFileTypes: true, encoding: 'buffer' })) {
+            const bytes = Buffer.concat([Buffer.from(folder), Buffer.from('/'), entry.name]);
+            const file = Buffer.from(bytes.toString()).equals(bytes) ? bytes.toString() : bytes;
             if (entry.isDirectory())
                 yield* this.files(file);
             else if (entry.isFile())

@@ -29,7 +29,8 @@ async function work(lab, script, options) {
     return { view, runId, sessionId, output: view.result?.output?.trim() };
 }
 
-const where = 'pwd; cat whose.txt; git symbolic-ref --short HEAD';
+// The branch that it began with; what it works on is a branch of its own.
+const where = 'pwd; cat whose.txt; git for-each-ref --format="%(refname:short)" refs/heads | grep -v ^agent/';
 
 test('a run lands in the repository that it names, and two of one name lie side by side', { timeout: 300000 }, () => withLab(shell, async lab => {
     const one = await owned(lab, 'one', 'app');

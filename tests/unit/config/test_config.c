@@ -98,7 +98,9 @@ static void check_defaults(const struct config *config)
     CHECK_STR(config->questions, "ask");
     CHECK_EQ(config->answer_seconds, 3600);
     CHECK_STR(config->unanswered, "deny");
-    CHECK_EQ(config->clone_minutes, 60);
+    CHECK_EQ(config->clone_minutes, 15);
+    CHECK_STR(config->clone_filter, "blob:limit=1m");
+    CHECK_STR(config->work_branch, "agent/{slug}-{id}");
     CHECK_EQ(config->stall_minutes, 30);
     CHECK_EQ(config->model_failures, 8);
     CHECK_EQ(config->model_retry_wait_seconds, 600);
@@ -150,7 +152,9 @@ TEST(every_setting_is_read_from_the_file)
         "\"b\",\n"
         "    \"accessKey\": \"A\", \"secretKey\": \"S\" },\n"
         "  \"retention\": { \"days\": 10, \"maxDiskMiB\": 11 },\n"
-        "  \"workspace\": { \"cloneMinutes\": 2 }, \"run\": { \"stallMinutes\": 3 },\n"
+        "  \"workspace\": { \"cloneMinutes\": 2, \"filter\": \"none\", \"branch\": \"{id}\",\n"
+        "                 \"gitName\": \"A\", \"gitEmail\": \"a@b\" },\n"
+        "  \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
         "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
         "  \"notices\": { \"program\": \"/opt/tell\", \"webhook\": \"https://a.example/x\",\n"
@@ -213,6 +217,10 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->answer_seconds, 16);
     CHECK_STR(config->unanswered, "stop");
     CHECK_EQ(config->clone_minutes, 2);
+    CHECK_STR(config->clone_filter, "none");
+    CHECK_STR(config->work_branch, "{id}");
+    CHECK_STR(config->git_name, "A");
+    CHECK_STR(config->git_email, "a@b");
     CHECK_EQ(config->stall_minutes, 3);
     CHECK_EQ(config->model_head_seconds, 11);
     CHECK_EQ(config->model_silence_seconds, 12);
@@ -656,5 +664,47 @@ TEST(other_members_of_services_are_checked)
             mem_printf("\"inject\": { \"header\": \"%s\", \"value\": \"{A}\" }", headers[i]);
 
         check_service_error(members, ":3: services.x.inject.header: ", "must");
+    }
+}
+
+TEST(what_is_said_of_a_repository_is_read)
+{
+    struct config *config =
+        load_ok("{ \"repositories\": { \"https://github.com/a/*\": { \"setup\": \"make\",\n"
+                "  \"setupMinutes\": 3, \"filter\": \"blob:none\", \"model\": \"a/b\",\n"
+                "  \"branch\": \"\", \"services\": [ \"github\" ] } } }");
+
+    CHECK_EQ(config->repository_count, (size_t)1);
+    CHECK_STR(config->repositories[0].filter, "blob:none");
+    CHECK_STR(config->repositories[0].model, "a/b");
+    CHECK_STR(config->repositories[0].work_branch, "");
+    CHECK_EQ(config->repositories[0].service_count, (size_t)1);
+    CHECK_STR(config->repositories[0].services[0], "github");
+}
+
+TEST(what_is_wrongly_said_of_a_repository_is_named)
+{
+    static const char *const rows[][2] = {
+        { "\"filter\": \"--upload-pack=x\"", "filter" },
+        { "\"filter\": \"blob:limit=\"", "filter" },
+        { "\"filter\": \"sparse:oid=x\"", "filter" },
+        { "\"branch\": \"agent/x\"", "branch" },
+        { "\"branch\": \"-{id}\"", "branch" },
+        { "\"branch\": \"a..{id}\"", "branch" },
+        { "\"branch\": \"a.lock/{id}\"", "branch" },
+        { "\"branch\": 7", "branch" },
+        { "\"model\": \"x\"", "model" },
+        { "\"services\": \"github\"", "services" },
+        { "\"services\": [ 1 ]", "services" },
+        { "\"token\": \"x\"", "nothing else" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO_FREE
+        char *text = mem_printf("{ \"repositories\": { \"/a\": { %s } } }", rows[i][0]);
+        struct error err;
+
+        CHECK(load(text, &err) == NULL);
+        CHECK_HAS(err.text, rows[i][1]);
     }
 }

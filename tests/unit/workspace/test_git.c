@@ -85,22 +85,33 @@ TEST(names_are_counted_by_their_ends)
     CHECK_EQ(git_count_names("", 0), (uint64_t)0);
 }
 
-TEST(a_clone_command_keeps_the_address_behind_the_dashes)
+/* Whatever is a stranger's comes behind what ends the options, or as an argument of a script. */
+TEST(addresses_and_names_stand_where_git_takes_no_options)
 {
     struct repository repository = { .kind = REPOSITORY_URL };
+    struct git_base base = { .kind = GIT_BASE_BRANCH, .format = "sha1" };
     struct git_command command;
-    size_t dashes = 0;
 
     repository.url = mem_strdup("https://github.com/a/b");
-    git_clone(&command, &repository, "main", "/workspace/b");
-    for (size_t i = 0; i < command.argc; i++) {
-        if (str_equal(command.argv[i], "--"))
-            dashes = i;
-    }
-    CHECK_EQ(dashes, command.argc - 3);
-    CHECK_STR(command.argv[dashes + 1], "https://github.com/a/b");
+    base.source = mem_strdup("refs/heads/main");
+    base.target = mem_strdup("refs/remotes/origin/main");
+    base.name = mem_strdup("main");
+    base.head_branch = mem_strdup("main");
+    git_ask(&command, repository.url);
+    CHECK_STR(command.argv[command.argc - 2], "--");
+    CHECK_STR(command.argv[command.argc - 1], "https://github.com/a/b");
     CHECK(command.argv[command.argc] == NULL);
     git_command_finish(&command);
+    git_clone_base(&command, &base, "blob:none", "/workspace/b");
+    CHECK_STR(command.argv[command.argc - 3], "--");
+    CHECK_STR(command.argv[command.argc - 1], "+refs/heads/main:refs/remotes/origin/main");
+    git_command_finish(&command);
+    git_clone_init(&command, &repository, &base, "/workspace/b");
+    CHECK_STR(command.argv[command.argc - 1], "https://github.com/a/b");
+    CHECK_STR(command.argv[0], "sh");
+    CHECK(strstr(command.argv[2], "github") == NULL);
+    git_command_finish(&command);
+    git_base_finish(&base);
     repository_finish(&repository);
 }
 
@@ -110,7 +121,8 @@ TEST(what_git_says_of_a_failed_clone_becomes_a_reason_and_a_hint)
         const char *text;
         const char *reason;
     } cases[] = {
-        { "fatal: Remote branch nope not found in upstream origin", "branch_not_found" },
+        { "fatal: couldn't find remote ref refs/heads/x", "branch_not_found" },
+        { "fatal: unable to access 'x': The requested URL returned error: 301", "moved" },
         { "fatal: could not read Username for 'http://127.0.0.1:4999': terminal prompts disabled",
           "denied" },
         { "remote: Repository not found.\nfatal: repository 'x' not found", "not_found" },
@@ -135,7 +147,12 @@ TEST(the_sandboxs_git_configuration_sends_addresses_to_the_proxy)
     struct buf text;
 
     buf_init(&text, 1u << 16);
-    git_config_write(&text, routes, 1, "http://127.0.0.1:4999/proxy/", "QUJD");
+    git_config_write(&text, &(struct git_settings){ .name = "A \"B\"",
+                                                    .email = "a@a.invalid",
+                                                    .routes = routes,
+                                                    .route_count = 1,
+                                                    .proxy_base = "http://127.0.0.1:4999/proxy/",
+                                                    .basic_credentials = "QUJD" });
     CHECK(strstr(
               buf_text(&text),
               "[url \"http://127.0.0.1:4999/proxy/github/\"]\n\tinsteadOf = https://github.com/") !=
