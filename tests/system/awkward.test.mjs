@@ -55,6 +55,33 @@ async function work(lab, forge, one) {
     }
 }
 
+// Nothing is made for them: no session, no sandbox, and no connection to whatever they name.
+const addresses = lab => ['--upload-pack=touch x', '-x', 'ext::sh -c touch% x', 'fd::17', 'https://user:secret@github.com/owner/trunk',
+    'https://github.com@127.0.0.1/owner/trunk', 'https://github.com/owner/../trunk', 'https://github.com/owner/%2e%2e/trunk', 'https://github.com/owner/trunk\n',
+    'https://github.com/owner/trunk\r\nHost: x', 'https://gіthub.com/owner/trunk', 'https://github。com/owner/trunk', 'https://github.com/owner/\u202etrunk',
+    'https://elsewhere.invalid/owner/trunk', 'git@github.com:owner/trunk', 'http://169.254.169.254/latest', 'owner/trunk', '../trunk', `${lab.repositories}/../state`,
+    'https://github.com/owner/trunk?x', 'https://github.com/owner/trunk#x', 'https://github.com\\@127.0.0.1/owner/trunk'];
+const refs = ['-x', '--upload-pack=x', 'a b', 'main:refs/heads/x', 'a..b', 'x\ny', '@{1}', 'refs/heads/*', 'a\u001b[2J', 'main^{/x}', 'x.lock'];
+
+async function attack(lab, forge) {
+    const before = forge.requests.length;
+    const mcp = await lab.connect();
+    for (const repository of [...addresses(lab), `file://${lab.path('work')}`, '/etc', '/proc/self/cwd', `${lab.repositories}/linked-out`]) {
+        await assert.rejects(() => mcp.tool('opencode_run_task', { task: 'x', repository, agent: 'shell' }), /repository/, repository);
+        if (addresses(lab).includes(repository)) {
+            const result = await lab.ctl(['call', 'run.create', JSON.stringify({ task: 'x', agent: 'shell', repository })]);
+            assert.notEqual(result.code, 0, repository);
+            assert.match(result.stderr, /repository/);
+            assert.doesNotMatch(result.stderr, /\x1b|\u202e/);
+        }
+    }
+    for (const branch of refs)
+        await assert.rejects(() => mcp.tool('opencode_run_task', { task: 'x', repository: 'https://github.com/owner/trunk', branch, agent: 'shell' }), /branch/, branch);
+    assert.equal((await lab.ctlJson(['list'])).runs.length, 0);
+    assert.ok(!fs.existsSync(path.join(lab.state, 'sessions')) || fs.readdirSync(path.join(lab.state, 'sessions')).length === 0);
+    assert.equal(forge.requests.length, before);
+}
+
 test('repositories of awkward kinds', { timeout: 1200000 }, t => withLab({ model: false, agent: false, supervisor: false }, async lab => {
     const forge = new Forge(lab.path('forge'), lab.secret);
     fs.mkdirSync(forge.root);
@@ -66,6 +93,10 @@ test('repositories of awkward kinds', { timeout: 1200000 }, t => withLab({ model
         await lab.startSupervisor();
         await lab.setSecret();
         await lab.setSecret(lab.secret, 'GITHUB_TOKEN');
+        await t.test('addresses and names that could do harm', async () => {
+            fs.symlinkSync(lab.path('work'), path.join(lab.repositories, 'linked-out'));
+            await attack(lab, forge);
+        });
         const wanted = process.env.ONLY ? cases.filter(one => one.name.includes(process.env.ONLY)) : cases;
         const waiting = [...wanted];
         const worker = async () => {
