@@ -365,6 +365,7 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .max_queued_runs = config->max_queued_runs,
         .clone_minutes = config->clone_minutes,
         .clone_filter = config->clone_filter,
+        .mirror_mib = config->mirror_mib,
         .work_branch = config->work_branch,
         .git_name = config->git_name,
         .git_email = config->git_email,

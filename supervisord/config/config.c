@@ -555,6 +555,9 @@ const struct setting config_settings[] = {
              "none, blob:none, blob:limit=SIZE or tree:DEPTH", "SANDBOX_MCP_WORKSPACE_FILTER",
              "what a clone leaves out until it is needed (git clone --filter); the history of "
              "commits is always whole"),
+    U32_ROW("workspace.mirrorMiB", mirror_mib, 0, 1 << 20, 32, "SANDBOX_MCP_WORKSPACE_MIRROR_MIB",
+            "repositories that take so much are kept once in the state folder, for new sessions to "
+            "copy from; 0: none are"),
     TEXT_ROW("workspace.branch", work_branch, 0, 100, "agent/{slug}-{id}", check_branch,
              "a branch name with {id} in it, and perhaps {slug}, or empty",
              "SANDBOX_MCP_WORKSPACE_BRANCH",

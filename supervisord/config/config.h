@@ -124,6 +124,7 @@ struct config {
     uint32_t clone_minutes; /* without progress */
     char *clone_filter;     /* git's, or "none" */
     char *work_branch;      /* a template, "" none */
+    uint32_t mirror_mib;    /* 0: no mirrors */
     char *git_name;
     char *git_email;
     uint32_t setup_minutes;

@@ -26,6 +26,7 @@ enum clone_step {
     CLONE_REST,
     CLONE_SUBMODULES,
     CLONE_LFS,
+    CLONE_SIZE,
     CLONE_HEAD,
     CLONE_BRANCH,
     CLONE_NAME, /* only if STAGED */
@@ -39,7 +40,8 @@ struct clone {
     struct git_remote remote;
     struct git_base base;
     bool staged;
-    char *folder; /* where git works: STAGING if STAGED */
+    bool without_mirror; /* a try with it failed */
+    char *folder;        /* where git works: STAGING if STAGED */
     struct progress progress;
     char *failure; /* set when CLONE_CLEANUP ends a failed clone */
     const char *hint;
@@ -186,6 +188,9 @@ static void take_cleared(struct run *run, const struct command_result *result)
 
 static void build_ask(struct run *run, struct git_command *command)
 {
+    git_remote_finish(&run->clone->remote);
+    git_remote_init(&run->clone->remote, run_place(run)->branch);
+    git_base_finish(&run->clone->base);
     git_ask(command, run->clone->repository.url);
 }
 
@@ -208,6 +213,24 @@ static void take_remote(struct run *run, const struct command_result *result)
     }
 }
 
+static const char *mirror_of(const struct run *run)
+{
+    return run->mirrored && !run->clone->without_mirror ? GIT_MIRROR_DIR : "";
+}
+
+/* A mirror makes it quicker, and is no reason to fail. */
+static void copy_failed(struct run *run, const struct command_result *result)
+{
+    struct clone *clone = run->clone;
+
+    if (mirror_of(run)[0] == '\0' || result->timed_out || result->signal != 0) {
+        git_failed(run, result);
+        return;
+    }
+    clone->without_mirror = true;
+    next(run, CLONE_CLEAR);
+}
+
 static void build_init(struct run *run, struct git_command *command)
 {
     const struct clone *clone = run->clone;
@@ -215,7 +238,7 @@ static void build_init(struct run *run, struct git_command *command)
     if (clone->repository.kind == REPOSITORY_NONE)
         git_init(command, clone->folder);
     else
-        git_clone_init(command, &clone->repository, &clone->base, clone->folder);
+        git_clone_init(command, &clone->repository, &clone->base, mirror_of(run), clone->folder);
 }
 
 static void take_init(struct run *run, const struct command_result *result)
@@ -223,7 +246,7 @@ static void take_init(struct run *run, const struct command_result *result)
     struct clone *clone = run->clone;
 
     if (!succeeded(result)) {
-        git_failed(run, result);
+        copy_failed(run, result);
         return;
     }
     if (clone->repository.kind != REPOSITORY_NONE && clone->base.kind == GIT_BASE_NONE)
@@ -251,7 +274,7 @@ static void take_fetched(struct run *run, const struct command_result *result)
     if (succeeded(result))
         next(run, CLONE_CHECKOUT);
     else
-        git_failed(run, result);
+        copy_failed(run, result);
 }
 
 static void build_first_commit(struct run *run, struct git_command *command)
@@ -346,6 +369,18 @@ static void take_lfs(struct run *run, const struct command_result *result)
                           (unsigned long long)count, count == 1 ? " is" : "s are");
         run_warn(run, text);
     }
+    next(run, run->clone->repository.kind == REPOSITORY_URL ? CLONE_SIZE : CLONE_HEAD);
+}
+
+static void build_size(struct run *run, struct git_command *command)
+{
+    git_size(command, run->clone->folder);
+}
+
+static void take_size(struct run *run, const struct command_result *result)
+{
+    if (succeeded(result))
+        mirror_refresh(run, git_parse_count(result->out), run->clone->base.format);
     next(run, CLONE_HEAD);
 }
 
@@ -446,6 +481,7 @@ static const struct step steps[CLONE_STEPS] = {
     [CLONE_REST] = { build_rest, take_rest, PATIENCE_PROGRESS },
     [CLONE_SUBMODULES] = { build_submodules, take_submodules, PATIENCE_PROGRESS },
     [CLONE_LFS] = { build_lfs, take_lfs, PATIENCE_LOOK },
+    [CLONE_SIZE] = { build_size, take_size, PATIENCE_LOOK },
     [CLONE_HEAD] = { build_head, take_head, PATIENCE_LOOK },
     [CLONE_BRANCH] = { build_branch, take_branch, PATIENCE_LOOK },
     [CLONE_NAME] = { build_name, take_named, PATIENCE_CHANGE },

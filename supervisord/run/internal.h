@@ -109,6 +109,7 @@ struct run {
     struct run_trouble trouble;
     bool model_awaited; /* until the agent's program has told which models it knows */
     struct run_watch watched;
+    bool mirrored;  /* its sandbox sees a mirror of its repository */
     bool wait_told; /* its log says that it waits for the machine */
     struct run_checkpoints checkpoints;
 
@@ -134,6 +135,7 @@ struct runs {
     struct list subscriptions;
     struct list watchers;   /* runs_watcher::link */
     struct list catalogues; /* catalogue::link */
+    struct list mirrors;    /* mirror::link */
     size_t open_runs;       /* run structs whose memory is not yet gone */
     struct handles handles;
     uv_timer_t tick;      /* commits batched events, wakes subscribers, admits */
@@ -301,6 +303,15 @@ int caches_add(struct run *run, struct sandbox_spec *spec, struct error *err);
 /* Variables that point tools to them: from INDEX 0 up, NULL at the end. */
 const char *caches_variable(const struct run *run, size_t index);
 
+/* mirror.c */
+/* Lets the run's sandbox read the mirror of the repository that it will clone, if there is one. */
+void mirror_add(struct run *run, struct sandbox_spec *spec);
+/* The repository has been cloned, and is so large: makes a mirror of it, or brings an old one up to
+ * date, while the run goes on. FORMAT is static. */
+void mirror_refresh(struct run *run, uint64_t clone_kib, const char *format);
+/* Ends what is under way, which counts among open_runs. */
+void mirror_close(struct runs *runs);
+
 /* progress.c: lines of a program's progress for the log, not too many of them. */
 struct progress {
     struct buf line;
@@ -338,6 +349,8 @@ bool places_any_cloned(const struct session_record *session);
 /* What the operator says about its repository, or NULL: the first entry that fits. */
 const struct run_repository *place_settings(struct run *run);
 const struct run_repository *places_settings(const struct runs *runs, const char *repository);
+/* Its repository's address without what makes no difference: heap string. */
+char *place_plain_address(struct run *run);
 /* git's filter for what isn't fetched before it is needed; "" all of it is. */
 const char *place_filter(struct run *run);
 /* The place of a repository, or -1. */

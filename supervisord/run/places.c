@@ -42,6 +42,13 @@ static size_t address_len(const char *address)
     return len;
 }
 
+char *place_plain_address(struct run *run)
+{
+    const char *address = run_place(run)->repository;
+
+    return mem_strndup(address, address_len(address));
+}
+
 int places_find(const struct session_record *session, const char *repository)
 {
     for (size_t i = 0; i < session->place_count; i++) {

@@ -261,8 +261,10 @@ int session_uid(struct runs *runs, uint32_t *uid, struct error *err)
         *uid = (uint32_t)geteuid();
         return 0;
     }
-    return store_session_free_slot(runs->store, runs->options.host_uid_base,
-                                   runs->options.host_uid_count, uid, err);
+    /* The last one is for sandboxes of no session. */
+    return store_session_free_slot(
+        runs->store, runs->options.host_uid_base,
+        runs->options.host_uid_count - (runs->options.host_uid_count > 1), uid, err);
 }
 
 int session_new_id(struct runs *runs, struct session_record *session, struct error *err)

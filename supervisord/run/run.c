@@ -203,6 +203,7 @@ int runs_start(struct runs **out, uv_loop_t *loop, struct store *store, struct p
     list_init(&runs->subscriptions);
     list_init(&runs->watchers);
     list_init(&runs->catalogues);
+    list_init(&runs->mirrors);
     handles_init(&runs->handles, runs_free, runs);
     uv_timer_init(loop, &runs->tick);
     handles_add(&runs->handles, (uv_handle_t *)&runs->tick, runs);
@@ -273,6 +274,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
     chores_cancel(runs);
     pull_request_close_all(runs);
     take_close_all(runs);
+    mirror_close(runs);
     LIST_EACH(&runs->live, link) {
         struct run *run = LIST_ENTRY(link, struct run, link);
 

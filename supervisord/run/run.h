@@ -70,6 +70,7 @@ struct runs_options {
     uint32_t max_queued_runs;
     uint32_t clone_minutes;   /* that it may be without progress */
     const char *clone_filter; /* git's, or "none" */
+    uint32_t mirror_mib;      /* repositories of this size are mirrored; 0: none are */
     const char *work_branch;  /* template of the names of sessions' own branches, "" none */
     const char *git_name;     /* who commits in sandboxes */
     const char *git_email;

@@ -258,6 +258,7 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
     sandbox_spec_add_mount(spec, run->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE);
     sandbox_spec_add_mount(spec, run->layout.home, SANDBOX_HOME, SANDBOX_READ_WRITE);
     step_add_git_config(run->runs, spec, token);
+    mirror_add(run, spec);
     trust_add(run, spec);
     if (caches_add(run, spec, err) < 0 || add_agent(run, spec, token, err) < 0 ||
         add_local_source(run, spec, err) < 0)

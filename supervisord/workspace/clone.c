@@ -38,8 +38,20 @@ void git_ask(struct git_command *command, const char *url)
     git_command_add(command, "ls-remote", "--symref", "--", url, NULL);
 }
 
+/* $5: first the names and then the packs, so that what a name means is among them. A pack without
+ * its index is not whole yet. */
+#define COPY_MIRROR                                                                                \
+    "if [ -n \"$5\" ] && [ -f \"$5/r.git/packed-refs\" ]; then "                                   \
+    "sed -n '/^# pack-refs/p; / refs[/]remotes[/]origin[/]/p' \"$5/r.git/packed-refs\" "           \
+    ">.git/packed-refs; "                                                                          \
+    "for index in \"$5\"/r.git/objects/pack/*.idx; do pack=${index%.idx}; "                        \
+    "to=.git/objects/pack/${pack##*/}; "                                                           \
+    "if [ -e \"$pack.promisor\" ]; then : >\"$to.promisor\"; fi; "                                 \
+    "cp -- \"$pack.pack\" \"$to.pack\"; cp -- \"$index\" \"$to.idx\"; done; "                      \
+    "if [ -s \"$5/r.git/shallow\" ]; then cp -- \"$5/r.git/shallow\" .git/shallow; fi; fi"
+
 void git_clone_init(struct git_command *command, const struct repository *repository,
-                    const struct git_base *base, const char *folder)
+                    const struct git_base *base, const char *mirror, const char *folder)
 {
     static const char script[] = "set -e; "
                                  "git init --quiet --object-format=\"$2\" --initial-branch=\"$3\" "
@@ -47,12 +59,49 @@ void git_clone_init(struct git_command *command, const struct repository *reposi
                                  "cd -- \"$1\"; "
                                  "git config remote.origin.url \"$4\"; "
                                  "git config remote.origin.fetch "
-                                 "'+refs/heads/*:refs/remotes/origin/*'";
+                                 "'+refs/heads/*:refs/remotes/origin/*'; " COPY_MIRROR;
     const char *branch = base->head_branch[0] != '\0' ? base->head_branch : "main";
 
     if (base->kind == GIT_BASE_BRANCH)
         branch = base->name;
-    git_command_script(command, script, folder, base->format, branch, repository->url, NULL);
+    git_command_script(command, script, folder, base->format, branch, repository->url, mirror,
+                       NULL);
+}
+
+void git_mirror(struct git_command *command, const struct git_mirror_wish *wish)
+{
+    /* The files of the default branch are fetched too, however large: every session needs them. */
+    static const char script[] =
+        "set -e; cd -- \"$1\"; chmod 755 .; "
+        "if [ -n \"$5\" ]; then find . -mindepth 1 -delete; fi; "
+        "git init --quiet --bare --object-format=\"$4\" r.git; cd r.git; "
+        "find objects -name 'tmp_*' -delete; "
+        "git config remote.origin.url \"$2\"; "
+        "git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; "
+        "f() { git -c gc.auto=0 -c fetch.unpackLimit=1 -c http.followRedirects=false "
+        "-c protocol.ext.allow=never fetch --progress --no-write-fetch-head "
+        "--no-recurse-submodules \"$@\"; }; "
+        "if [ -n \"$3\" ]; then f --prune --force --tags --filter=\"$3\" --depth=2147483647 "
+        "origin; "
+        "else f --prune --force --tags --update-shallow origin; fi; "
+        "git remote set-head origin --auto >/dev/null || true; "
+        "if git rev-parse --verify --quiet refs/remotes/origin/HEAD >/dev/null; then "
+        "git rev-list --objects --missing=print 'refs/remotes/origin/HEAD^{tree}' | "
+        "sed -n 's/^?//p' >/tmp/missing; "
+        "if [ -s /tmp/missing ]; then f --no-tags --filter=blob:none --stdin origin </tmp/missing; "
+        "fi; fi; "
+        "git pack-refs --all";
+
+    git_command_script(command, script, wish->folder, wish->url, wish->filter, wish->format,
+                       wish->fresh ? "fresh" : "", NULL);
+}
+
+void git_size(struct git_command *command, const char *folder)
+{
+    AUTO_FREE
+    char *own = mem_printf("%s/.git", folder);
+
+    git_command_script(command, "du -sk -- \"$1\" | cut -f 1", own, NULL);
 }
 
 static void begin_fetch(struct git_command *command, const char *folder, const char *filter)
@@ -84,7 +133,7 @@ void git_clone_base(struct git_command *command, const struct git_base *base, co
 void git_clone_rest(struct git_command *command, const char *filter, const char *folder)
 {
     begin_fetch(command, folder, filter);
-    git_command_add(command, "--tags", "--", "origin", NULL);
+    git_command_add(command, "--tags", "--prune", "--", "origin", NULL);
 }
 
 /* $2 what to begin at, $3 the base as a branch of its own or "", $4 the branch for the work or "",

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "common/mem.h"
 #include "common/paths.h"
+#include "common/str.h"
 
 void workspace_layout_init(struct workspace_layout *layout, const char *state_dir,
                            const char *session_id)
@@ -114,5 +116,79 @@ int workspace_remove_empty(const struct workspace_layout *layout, struct error *
         if (rmdir(folders[i]) < 0 && errno != ENOENT)
             return error_set(err, ERR_SYSTEM, errno, "remove folder %s", folders[i]);
     }
+    return 0;
+}
+
+/* Mirrors ------------------------------------------------------------------------------------- */
+
+#define MIRROR_OLD_S (24 * 3600)
+#define MARK_MAX 8192
+
+void workspace_mirror_init(struct workspace_mirror *mirror, const char *state_dir, const char *url,
+                           uid_t uid)
+{
+    uint64_t hash = str_hash(STR_HASH_START, url);
+
+    /* Two addresses may have one name: the mark says whose it is. */
+    mirror->name = mem_printf("%016llx", (unsigned long long)hash);
+    mirror->parent = mem_printf("%s/mirrors", state_dir);
+    mirror->own = mem_printf("%s/%s", mirror->parent, mirror->name);
+    mirror->folder = mem_printf("%s/repository", mirror->own);
+    mirror->mark = mem_printf("%s/whole", mirror->own);
+    mirror->uid = uid;
+}
+
+void workspace_mirror_finish(struct workspace_mirror *mirror)
+{
+    free(STEAL(mirror->name));
+    free(STEAL(mirror->parent));
+    free(STEAL(mirror->own));
+    free(STEAL(mirror->folder));
+    free(STEAL(mirror->mark));
+}
+
+int workspace_mirror_make(const struct workspace_mirror *mirror, struct error *err)
+{
+    if (paths_make_private(mirror->parent, err) < 0 || paths_make_private(mirror->own, err) < 0)
+        return -1;
+    return make_owned(mirror->folder, mirror->uid, err);
+}
+
+static char *mark_of(const char *url, const char *filter)
+{
+    return mem_printf("%s\n%s\n", url, filter);
+}
+
+enum workspace_mirror_age workspace_mirror_age(const struct workspace_mirror *mirror,
+                                               const char *url, const char *filter)
+{
+    AUTO_FREE
+    char *wanted = mark_of(url, filter);
+    AUTO_FREE
+    char *found = NULL;
+    struct error ignored = ERROR_INIT;
+    struct stat st;
+    size_t len;
+
+    if (stat(mirror->mark, &st) < 0 ||
+        fd_read_file(mirror->mark, MARK_MAX, &found, &len, &ignored) < 0 ||
+        !str_equal(found, wanted))
+        return WORKSPACE_MIRROR_NONE;
+    return time(NULL) - st.st_mtime < MIRROR_OLD_S ? WORKSPACE_MIRROR_YOUNG : WORKSPACE_MIRROR_OLD;
+}
+
+int workspace_mirror_mark(const struct workspace_mirror *mirror, const char *url,
+                          const char *filter, struct error *err)
+{
+    AUTO_FREE
+    char *mark = mark_of(url, filter);
+
+    return fd_replace_file(mirror->mark, mark, strlen(mark), 0600, err);
+}
+
+int workspace_mirror_unmark(const struct workspace_mirror *mirror, struct error *err)
+{
+    if (unlink(mirror->mark) < 0 && errno != ENOENT)
+        return error_set(err, ERR_SYSTEM, errno, "remove %s", mirror->mark);
     return 0;
 }

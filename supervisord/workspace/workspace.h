@@ -44,6 +44,29 @@ void workspace_clear_caches(const struct workspace_layout *layout);
  * that are not there are no error; the first that can't be removed is named, and ends it. */
 int workspace_remove_empty(const struct workspace_layout *layout, struct error *err);
 
+/* A repository that is kept for sessions to copy from: state/mirrors/NAME. What is in FOLDER counts
+ * as long as the supervisor's mark beside it says of what it is. */
+struct workspace_mirror {
+    char *name;
+    char *parent; /* state/mirrors */
+    char *own;    /* …/NAME: the supervisor's */
+    char *folder; /* …/repository: written by UID */
+    char *mark;
+    uid_t uid;
+};
+enum workspace_mirror_age { WORKSPACE_MIRROR_NONE, WORKSPACE_MIRROR_OLD, WORKSPACE_MIRROR_YOUNG };
+
+void workspace_mirror_init(struct workspace_mirror *mirror, const char *state_dir, const char *url,
+                           uid_t uid);
+void workspace_mirror_finish(struct workspace_mirror *mirror);
+int workspace_mirror_make(const struct workspace_mirror *mirror, struct error *err);
+/* Old ones are whole, too. */
+enum workspace_mirror_age workspace_mirror_age(const struct workspace_mirror *mirror,
+                                               const char *url, const char *filter);
+int workspace_mirror_mark(const struct workspace_mirror *mirror, const char *url,
+                          const char *filter, struct error *err);
+int workspace_mirror_unmark(const struct workspace_mirror *mirror, struct error *err);
+
 /* Repository addresses
  * ------------------------------------------------------------------------------------------ */
 
@@ -177,8 +200,22 @@ void git_remove_folder(struct git_command *command, const char *folder);
 /* Everything that the remote has, on stdout, for git_remote_feed. */
 void git_ask(struct git_command *command, const char *url);
 /* An empty repository in FOLDER, with nothing in it but whence it will come. */
+/* With MIRROR, GIT_MIRROR_DIR or "", what that has is copied; it may be gone. */
+#define GIT_MIRROR_DIR "/mnt/mirror"
 void git_clone_init(struct git_command *command, const struct repository *repository,
-                    const struct git_base *base, const char *folder);
+                    const struct git_base *base, const char *mirror, const char *folder);
+struct git_mirror_wish {
+    const char *url;
+    const char *filter;
+    const char *format;
+    const char *folder;
+    bool fresh; /* nothing that is there counts */
+};
+/* Makes a mirror, or brings it up to date. Whoever copies from it meanwhile gets what was there or
+ * what is new, whole in either case. */
+void git_mirror(struct git_command *command, const struct git_mirror_wish *wish);
+/* Prints the KiB that the repository's own files take. */
+void git_size(struct git_command *command, const char *folder);
 /* What the work begins with comes first; FILTER is git's, "" none. */
 void git_clone_base(struct git_command *command, const struct git_base *base, const char *filter,
                     const char *folder);

@@ -12,7 +12,7 @@ const big = long ? 200 : 20; // MiB of history
 const many = long ? 100000 : 3000; // files
 
 // FILES: name (a string or bytes) → text, bytes, { link }, { module: commit } or { run: text }.
-function* commit(branch, files, { parent, message = 'More', mark } = {}) {
+export function* commit(branch, files, { parent, message = 'More', mark } = {}) {
     yield `commit ${branch}\n${mark ? `mark :${mark}\n` : ''}committer t <t@t.invalid> 1700000000 +0000\ndata ${Buffer.byteLength(message)}\n${message}\n`;
     if (parent)
         yield `from ${parent}\n`;
@@ -35,7 +35,7 @@ function* commit(branch, files, { parent, message = 'More', mark } = {}) {
     }
 }
 
-async function bare(folder, parts, { branch = 'main', format = 'sha1' } = {}) {
+export async function bare(folder, parts, { branch = 'main', format = 'sha1' } = {}) {
     fs.mkdirSync(path.dirname(folder), { recursive: true });
     await must('git', ['init', '-q', '--bare', '-b', branch, `--object-format=${format}`, '--', folder]);
     await must('git', ['-C', folder, 'config', 'uploadpack.allowFilter', 'true']);

@@ -152,7 +152,8 @@ TEST(every_setting_is_read_from_the_file)
         "\"b\",\n"
         "    \"accessKey\": \"A\", \"secretKey\": \"S\" },\n"
         "  \"retention\": { \"days\": 10, \"maxDiskMiB\": 11 },\n"
-        "  \"workspace\": { \"cloneMinutes\": 2, \"filter\": \"none\", \"branch\": \"{id}\",\n"
+        "  \"workspace\": { \"cloneMinutes\": 2, \"filter\": \"none\", \"mirrorMiB\": 7, "
+        "\"branch\": \"{id}\",\n"
         "                 \"gitName\": \"A\", \"gitEmail\": \"a@b\" },\n"
         "  \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
@@ -219,6 +220,7 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->clone_minutes, 2);
     CHECK_STR(config->clone_filter, "none");
     CHECK_STR(config->work_branch, "{id}");
+    CHECK_EQ(config->mirror_mib, 7);
     CHECK_STR(config->git_name, "A");
     CHECK_STR(config->git_email, "a@b");
     CHECK_EQ(config->stall_minutes, 3);

@@ -106,8 +106,8 @@ TEST(addresses_and_names_stand_where_git_takes_no_options)
     CHECK_STR(command.argv[command.argc - 3], "--");
     CHECK_STR(command.argv[command.argc - 1], "+refs/heads/main:refs/remotes/origin/main");
     git_command_finish(&command);
-    git_clone_init(&command, &repository, &base, "/workspace/b");
-    CHECK_STR(command.argv[command.argc - 1], "https://github.com/a/b");
+    git_clone_init(&command, &repository, &base, "", "/workspace/b");
+    CHECK_STR(command.argv[command.argc - 2], "https://github.com/a/b");
     CHECK_STR(command.argv[0], "sh");
     CHECK(strstr(command.argv[2], "github") == NULL);
     git_command_finish(&command);

@@ -74,3 +74,32 @@ TEST(empty_folders_are_removed_and_one_that_is_not_empty_is_named)
     free(file);
     finish(&place);
 }
+
+TEST(a_mirror_counts_for_the_address_and_filter_that_its_mark_names)
+{
+    struct workspace_mirror mirror;
+    struct error err = ERROR_INIT;
+    struct stat st;
+
+    workspace_mirror_init(&mirror, tmp_dir(), "https://github.com/a/b", geteuid());
+    CHECK_EQ((int)workspace_mirror_age(&mirror, "https://github.com/a/b", ""),
+             WORKSPACE_MIRROR_NONE);
+    CHECK(stat(mirror.parent, &st) < 0);
+    CHECK_EQ(workspace_mirror_make(&mirror, &err), 0);
+    CHECK_EQ(workspace_mirror_make(&mirror, &err), 0);
+    CHECK_EQ((int)workspace_mirror_age(&mirror, "https://github.com/a/b", ""),
+             WORKSPACE_MIRROR_NONE);
+    CHECK_EQ(workspace_mirror_mark(&mirror, "https://github.com/a/b", "", &err), 0);
+    CHECK_EQ((int)workspace_mirror_age(&mirror, "https://github.com/a/b", ""),
+             WORKSPACE_MIRROR_YOUNG);
+    /* Another one of the same name, and the same one with less in it. */
+    CHECK_EQ((int)workspace_mirror_age(&mirror, "https://github.com/a/c", ""),
+             WORKSPACE_MIRROR_NONE);
+    CHECK_EQ((int)workspace_mirror_age(&mirror, "https://github.com/a/b", "blob:none"),
+             WORKSPACE_MIRROR_NONE);
+    CHECK_EQ(workspace_mirror_unmark(&mirror, &err), 0);
+    CHECK_EQ(workspace_mirror_unmark(&mirror, &err), 0);
+    CHECK_EQ((int)workspace_mirror_age(&mirror, "https://github.com/a/b", ""),
+             WORKSPACE_MIRROR_NONE);
+    workspace_mirror_finish(&mirror);
+}
