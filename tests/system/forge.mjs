@@ -49,7 +49,13 @@ export class Forge {
             gitea: { target: `${this.origin}/tea` } };
     }
 
-    #serve(request, response) {
+    // May keep a request waiting, for as long as the promise that it gives back.
+    before = () => {};
+
+    async #serve(request, response) {
+        await this.before(request);
+        if (response.destroyed || request.socket.destroyed)
+            return;
         const url = new URL(request.url, 'http://forge.invalid');
         for (const [kind, prefix, handler] of apis) {
             const at = url.pathname.indexOf(prefix);
