@@ -31,6 +31,8 @@ need_browser
 need clang command clang
 need strace command strace
 need socat command socat
+need zsh command zsh
+need fish command fish
 need systemd command systemd-socket-activate
 # Programs that are tried through the proxy. Go and Java, which are large, are only where they are already.
 need gh file /usr/bin/gh

@@ -59,8 +59,7 @@ static bool name_is(const char *name, const char *word, size_t len)
     return strlen(name) == len && memcmp(name, word, len) == 0;
 }
 
-/* "--name", "--name=value" or "-x". ARGS_OPTION_COUNT: unknown. */
-static enum args_option find_option(const char *word)
+enum args_option args_find_option(const char *word)
 {
     for (int i = 0; i < ARGS_OPTION_COUNT; i++) {
         if (word[1] == '-' && name_is(options[i].name, word + 2, strcspn(word + 2, "=")))
@@ -70,6 +69,14 @@ static enum args_option find_option(const char *word)
             return (enum args_option)i;
     }
     return ARGS_OPTION_COUNT;
+}
+
+struct args_option_info args_option_info(enum args_option option)
+{
+    const struct option *row = &options[option];
+
+    return (struct args_option_info){ row->name, row->letter,
+                                      row->kind == VALUE_NONE ? NULL : row->value, row->help };
 }
 
 static int set_value(struct args *args, enum args_option option, const char *value,
@@ -84,12 +91,12 @@ static int set_value(struct args *args, enum args_option option, const char *val
 }
 
 /* Returns how many words were used. */
-static int take_option(struct args *args, int left, char *const *argv, unsigned allowed,
+static int take_option(struct args *args, int left, char *const *argv, uint64_t allowed,
                        struct error *err)
 {
     const char *word = argv[0];
     const char *inline_value = word[1] == '-' ? strchr(word, '=') : NULL;
-    enum args_option option = find_option(word);
+    enum args_option option = args_find_option(word);
 
     if (option == ARGS_OPTION_COUNT)
         return error_set(err, ERR_INVALID, 0, "there is no option %s", word);
@@ -154,7 +161,7 @@ void args_finish(struct args *args)
     args->word_count = 0;
 }
 
-void args_print_options(FILE *out, unsigned allowed)
+void args_print_options(FILE *out, uint64_t allowed)
 {
     for (int i = 0; i < ARGS_OPTION_COUNT; i++) {
         const struct option *option = &options[i];

@@ -44,7 +44,8 @@ enum args_option {
     ARGS_OPTION_COUNT
 };
 
-#define ARGS_BIT(option) (1u << (option))
+#define ARGS_BIT(option) (UINT64_C(1) << (option))
+_Static_assert(ARGS_OPTION_COUNT <= 64, "a bit for each option");
 
 struct args {
     bool has[ARGS_OPTION_COUNT];
@@ -55,7 +56,7 @@ struct args {
 };
 
 struct args_rules {
-    unsigned allowed; /* ARGS_BIT of each option */
+    uint64_t allowed; /* ARGS_BIT of each option */
     size_t min_words;
     size_t max_words;
     size_t raw_after; /* once so many words were read, the rest is taken as it is; 0: never */
@@ -68,6 +69,17 @@ int args_parse(struct args *args, int argc, char *const *argv, const struct args
 void args_finish(struct args *args);
 
 /* One line an option, as --help shows it. */
-void args_print_options(FILE *out, unsigned allowed);
+void args_print_options(FILE *out, uint64_t allowed);
+
+/* For completion and manual pages. */
+struct args_option_info {
+    const char *name;
+    char letter;       /* 0: none */
+    const char *value; /* what its value is called, NULL: it takes none */
+    const char *help;
+};
+struct args_option_info args_option_info(enum args_option option);
+/* "--name", "--name=value" or "-x"; ARGS_OPTION_COUNT: there is none such. */
+enum args_option args_find_option(const char *word);
 
 #endif

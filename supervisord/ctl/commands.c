@@ -1,6 +1,7 @@
 #include "ctl/commands.h"
 
 #include "common/mem.h"
+#include "common/nearest.h"
 #include "common/str.h"
 
 #define COMMON (ARGS_BIT(ARGS_HELP) | ARGS_BIT(ARGS_JSON) | ARGS_BIT(ARGS_TRACE))
@@ -252,6 +253,25 @@ static const struct ctl_command commands[] = {
       SESSION_DONT_START,
       CONNECT_ITSELF,
       cmd_service },
+    { "completion",
+      "bash | zsh | fish",
+      "print what makes a shell complete sandboxctl's words",
+      "bash: eval \"$(sandboxctl completion bash)\" in ~/.bashrc. zsh: the same in ~/.zshrc, "
+      "behind "
+      "compinit.\n"
+      "fish: sandboxctl completion fish > ~/.config/fish/completions/sandboxctl.fish",
+      { COMMON, 1, 1, 0 },
+      SESSION_DONT_START,
+      CONNECT_ITSELF,
+      cmd_completion },
+    { "complete",
+      "[--] WORD...",
+      NULL, /* for the shells: not shown */
+      NULL,
+      { COMMON, 0, ANY_WORDS, 1 },
+      SESSION_DONT_START,
+      CONNECT_ITSELF,
+      cmd_complete },
     { "call",
       "METHOD [JSON]",
       "send a raw request to the supervisor",
@@ -280,11 +300,27 @@ const struct ctl_command *command_find(const char *name)
     return NULL;
 }
 
+const struct ctl_command *command_at(size_t number)
+{
+    return number < ARRAY_LEN(commands) ? &commands[number] : NULL;
+}
+
+void commands_append_nearest(struct buf *out, const char *name)
+{
+    const char *names[ARRAY_LEN(commands)];
+
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        names[i] = commands[i].name;
+    nearest_append(out, names, ARRAY_LEN(names), name);
+}
+
 void commands_print_help(FILE *out)
 {
     fputs("usage: sandboxctl [--json] [--trace] COMMAND ...\n\n", out);
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if (commands[i].help != NULL)
+            fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    }
     fputs("\nsandboxctl COMMAND --help tells more; --version prints the version.\n"
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no supervisor, 4 not found, 5 refused.\n",
           out);

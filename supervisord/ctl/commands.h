@@ -7,7 +7,7 @@
 struct ctl_command {
     const char *name;
     const char *words; /* as shown behind the name in its usage line */
-    const char *help;  /* one line */
+    const char *help;  /* one line; NULL: it is not shown */
     const char *more;  /* further lines for --help, or NULL */
     struct args_rules rules;
     enum session_start start;
@@ -18,6 +18,9 @@ struct ctl_command {
 };
 
 const struct ctl_command *command_find(const char *name); /* NULL: unknown */
+const struct ctl_command *command_at(size_t number);      /* in order; NULL behind the last */
+/* Appends the names that are most like NAME, with commas. */
+void commands_append_nearest(struct buf *out, const char *name);
 void commands_print_help(FILE *out);
 void command_print_help(const struct ctl_command *command, FILE *out);
 /* Parses the words behind the command's name, connects, runs it. */
@@ -42,6 +45,10 @@ int cmd_services(struct session *session, struct error *err);
 int cmd_audit(struct session *session, struct error *err);
 int cmd_call(struct session *session, struct error *err);
 int cmd_stop(struct session *session, struct error *err);
+
+/* cmd_complete.c */
+int cmd_completion(struct session *session, struct error *err);
+int cmd_complete(struct session *session, struct error *err);
 
 /* cmd_service.c */
 int cmd_service(struct session *session, struct error *err);

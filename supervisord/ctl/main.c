@@ -30,7 +30,12 @@ static int run(struct session *session, int argc, char **argv)
     }
     command = command_find(argv[at]);
     if (command == NULL) {
-        fprintf(stderr, "sandboxctl: there is no command %s; see sandboxctl --help\n", argv[at]);
+        AUTO_BUF struct buf near = BUF_INIT(1024);
+
+        commands_append_nearest(&near, argv[at]);
+        fprintf(stderr,
+                "sandboxctl: there is no command %s; nearest: %s. sandboxctl --help shows all\n",
+                argv[at], buf_text(&near));
         return EXIT_USAGE;
     }
     return command_run(command, session, argc - at - 1, argv + at + 1);
