@@ -31,6 +31,7 @@ need_browser
 need clang command clang
 need strace command strace
 need socat command socat
+need tmux command tmux
 need zsh command zsh
 need fish command fish
 need systemd command systemd-socket-activate

@@ -11,6 +11,7 @@
 #include "common/str.h"
 #include "ctl/commands.h"
 #include "ctl/print.h"
+#include "ctl/terminal.h"
 #include "proto/frame.h"
 #include "proto/methods.h"
 
@@ -30,6 +31,8 @@ static int call_and_print(struct session *session, const char *method, const str
         session_print_json(message.envelope.body);
     } else {
         print(&text, message.envelope.body);
+        if (session->out_terminal)
+            terminal_fit(&text, terminal_width(STDOUT_FILENO));
         session_print(&text);
     }
     client_message_finish(&message);

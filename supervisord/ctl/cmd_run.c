@@ -10,6 +10,7 @@
 #include "ctl/commands.h"
 #include "ctl/live.h"
 #include "ctl/print.h"
+#include "ctl/terminal.h"
 #include "proto/msg_run.h"
 
 #define TASK_BYTES_MAX (RUN_TASK_MAX * 4 + 1)
@@ -303,6 +304,8 @@ int cmd_list(struct session *session, struct error *err)
         session_print_json(message.envelope.body);
     } else {
         print_runs(&text, message.envelope.body, now_ms());
+        if (session->out_terminal)
+            terminal_fit(&text, terminal_width(STDOUT_FILENO));
         session_print(&text);
     }
     client_message_finish(&message);
@@ -421,11 +424,16 @@ static void print_diff(struct session *session, const struct json_value *diff)
     }
     if (session->args.has[ARGS_STAT])
         print_diff_files(&text, diff);
+    else if (patch != NULL && terminal_has_color(STDOUT_FILENO))
+        terminal_color_diff(&text, patch);
     else if (patch != NULL && session->out_terminal)
         print_text(&text, patch, "");
     else if (patch != NULL)
         buf_append_str(&text, patch); /* byte for byte, for git apply */
-    session_print(&text);
+    if (session->out_terminal)
+        terminal_page(&text);
+    else
+        session_print(&text);
     if (json_bool(json_get(diff, "truncated"), false))
         fputs("sandboxctl: the diff is truncated\n", stderr);
 }

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "ctl/print.h"
+#include "ctl/terminal.h"
 
 #define REPAINT_MS 1000
 #define STEP_MAX 400 /* bytes */
@@ -23,10 +23,12 @@ struct live {
     uint64_t request;
     uint64_t started_ms; /* time of the first event seen */
     int signals;
-    bool terminal; /* a status line is shown */
-    bool painted;
+    bool terminal;    /* a status line is shown */
+    size_t painted;   /* code points of the line that is shown */
     struct buf state; /* "running: work" */
     struct buf step;
+    uint64_t tokens;
+    double cost_usd;
 };
 
 bool live_shows(const char *kind)
@@ -45,27 +47,23 @@ bool live_shows(const char *kind)
  * -----------------------------------------------------------------------------------------------
  */
 
-static size_t terminal_width(void)
-{
-    struct winsize size = { 0 };
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10)
-        return size.ws_col - 1u;
-    return 79;
-}
-
+/* A window that has become narrower has wrapped the line: its rows go together. */
 static void unpaint(struct live *live)
 {
-    if (live->painted)
+    size_t width = terminal_width(STDERR_FILENO);
+
+    if (live->painted > width)
+        fprintf(stderr, "\033[%zuA\r\033[J", (live->painted - 1) / width);
+    else if (live->painted > 0)
         fputs("\r\033[K", stderr);
-    live->painted = false;
+    live->painted = 0;
 }
 
 static void paint(struct live *live)
 {
     AUTO_BUF struct buf line = BUF_INIT(8192);
     uint64_t now = clock_wall_ms(clock_system());
-    size_t width = terminal_width();
+    size_t width = terminal_width(STDERR_FILENO) - 1;
     size_t at = 0;
 
     if (!live->terminal)
@@ -76,6 +74,10 @@ static void paint(struct live *live)
         buf_append_str(&line, ", ");
         print_duration(&line, now - live->started_ms);
     }
+    if (live->tokens != 0)
+        buf_printf(&line, ", %llu tokens", (unsigned long long)live->tokens);
+    if (live->cost_usd > 0)
+        buf_printf(&line, ", $%.2f", live->cost_usd);
     if (live->step.len != 0)
         buf_printf(&line, "  %s", buf_text(&live->step));
     while (at < line.len && width-- > 0) {
@@ -83,9 +85,11 @@ static void paint(struct live *live)
 
         at += step != 0 ? step : 1;
     }
-    fprintf(stderr, "%.*s", (int)at, buf_text(&line));
+    AUTO_FREE
+    char *shown = mem_strndup(buf_text(&line), at);
+    fputs(shown, stderr);
     fflush(stderr);
-    live->painted = true;
+    live->painted = str_utf8_length(shown);
 }
 
 /* Events
@@ -121,6 +125,13 @@ static void show_event(struct live *live, const struct json_value *event)
         say_how_to_answer(live, event);
 }
 
+static void take_usage(struct live *live, const struct json_value *data)
+{
+    live->tokens =
+        json_u64(json_get(data, "inputTokens"), 0) + json_u64(json_get(data, "outputTokens"), 0);
+    live->cost_usd = json_number(json_get(data, "costUsd"), 0);
+}
+
 static void take_event(struct live *live, const struct json_value *event)
 {
     const char *kind = json_string(json_get(event, "kind"));
@@ -129,6 +140,8 @@ static void take_event(struct live *live, const struct json_value *event)
     live->cursor = json_u64(json_get(event, "number"), live->cursor);
     if (live->started_ms == 0)
         live->started_ms = json_u64(json_get(event, "time"), 0);
+    if (str_equal(kind, "usage"))
+        take_usage(live, json_get(event, "data"));
     if (kind != NULL && text != NULL) {
         struct buf *to = str_equal(kind, "state")  ? &live->state
                          : str_equal(kind, "tool") ? &live->step

@@ -605,8 +605,8 @@ void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_
 
 void print_audit(struct buf *out, const struct json_value *list)
 {
-    static const char *const heads[] = { "TIME",    "RUN",    "VERDICT", "REASON",
-                                         "REQUEST", "STATUS", "MS" };
+    static const char *const heads[] = { "TIME",   "RUN", "VERDICT", "REASON",
+                                         "STATUS", "MS",  "REQUEST" };
     struct table table;
 
     if (json_count(json_get(list, "records")) == 0) {
@@ -631,9 +631,9 @@ void print_audit(struct buf *out, const struct json_value *list)
                                 text_of(at, "runId"),
                                 text_of(at, "verdict"),
                                 text_of(at, "reason"),
-                                request,
                                 status,
-                                took };
+                                took,
+                                request };
         table_add(&table, cells);
     }
     table_print(&table, out);

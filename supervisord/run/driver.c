@@ -316,6 +316,31 @@ static void take_usage(struct run *run, const struct agent_usage *usage)
     events_changed(run->runs, &run->record.id);
 }
 
+/* Whoever watches sees what it costs while it works. */
+static void note_usage(struct run *run)
+{
+    const struct run_usage_record *usage = &run->record.usage;
+    AUTO_FREE
+    char *text = mem_printf("%llu tokens in, %llu out", (unsigned long long)usage->input_tokens,
+                            (unsigned long long)usage->output_tokens);
+    AUTO_FREE
+    char *data = mem_printf("{\"inputTokens\":%llu,\"outputTokens\":%llu,\"costUsd\":%.6f}",
+                            (unsigned long long)usage->input_tokens,
+                            (unsigned long long)usage->output_tokens,
+                            (double)usage->cost_microdollars / 1e6);
+
+    events_note(run, RUN_NOTE_USAGE, text, data);
+}
+
+static void on_usage(struct run *run, const struct agent_usage *usage)
+{
+    uint64_t before = run->record.usage.input_tokens + run->record.usage.output_tokens;
+
+    take_usage(run, usage);
+    if (run->record.usage.input_tokens + run->record.usage.output_tokens != before)
+        note_usage(run);
+}
+
 static void on_agent_event(void *data, const struct agent_event *event)
 {
     struct run *run = data;
@@ -359,7 +384,7 @@ static void on_agent_event(void *data, const struct agent_event *event)
         trouble_on_agent_retry(run, event);
         break;
     case AGENT_EVENT_USAGE:
-        take_usage(run, &event->usage);
+        on_usage(run, &event->usage);
         break;
     case AGENT_EVENT_LOG:
         events_note(run, RUN_NOTE_LOG, event->text, event->data);

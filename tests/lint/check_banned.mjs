@@ -9,7 +9,7 @@ const root = process.argv[2] ?? path.join(path.dirname(fileURLToPath(import.meta
 const problems = [];
 // Waits that end at once: for a child that was killed or never came to be, or in a thread of its own.
 const allowedToWait = new Set(['supervisord/io/child.c waitpid', 'supervisord/sandbox/bwrap/overlay.c waitpid',
-    'supervisord/ctl/cmd_service.c waitpid']);
+    'supervisord/ctl/cmd_service.c waitpid', 'supervisord/ctl/terminal.c waitpid']);
 const guards = new Map();
 const read = file => fs.readFileSync(path.join(root, file), 'utf8');
 
