@@ -5,7 +5,7 @@ import http from 'node:http';
 import path from 'node:path';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { must, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
+import { sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
 
 const task = 'TASK-NOTE please';
 
@@ -138,8 +138,6 @@ test('what only the run can find out is told by the run', { timeout: 600000 }, (
         const folder = lab.path('repositories', 'plain folder');
         fs.mkdirSync(folder);
         fs.writeFileSync(path.join(folder, 'file'), 'x');
-        const empty = lab.path('repositories', 'empty');
-        await must('git', ['init', '-q', empty]);
         const repository = await lab.repository();
 
         lab.writeConfig({ services: { anthropic: { target: `http://127.0.0.1:${lab.upstream.port}` },
@@ -151,7 +149,6 @@ test('what only the run can find out is told by the run', { timeout: 600000 }, (
         const mcp = await lab.connect();
         const cases = [
             ['not a git repository', { repository: folder }, /repository|git/i],
-            ['empty repository', { repository: empty }, /empty|no commit|commit/i],
             ['no such branch', { repository, branch: 'no-such-branch' }, /branch.*no-such-branch|no-such-branch.*branch/i],
             ['private, without a credential', { repository: 'https://github.com/owner/private.git' }, /GITHUB_TOKEN/],
         ];

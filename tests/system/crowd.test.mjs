@@ -22,10 +22,10 @@ test('a hundred starts at once are a hundred runs, listed once each', { timeout:
     assert.equal(new Set(started.map(one => one.sessionId)).size, count);
 
     // Page by page, while more come: every run once, in one order.
-    const pages = async client => {
+    const pages = async (client, { limit = 7, before } = {}) => {
         const seen = [];
-        for (let before, more = true; more;) {
-            const page = await client.tool('opencode_list_runs', { limit: 7, ...before && { before } });
+        for (let more = true; more;) {
+            const page = await client.tool('opencode_list_runs', { limit, ...before && { before } });
             seen.push(...page.runs);
             ({ hasMore: more, cursor: before } = page);
         }
@@ -39,7 +39,7 @@ test('a hundred starts at once are a hundred runs, listed once each', { timeout:
     assert.deepEqual((await pages(clients[2])).map(one => one.runId).filter(id => started.some(one => one.runId === id)),
         ids.filter(id => started.some(one => one.runId === id)));
     const middle = list[50];
-    assert.deepEqual((await clients[3].tool('opencode_list_runs', { before: middle.createdAt, limit: 100 })).runs.map(one => one.runId),
+    assert.deepEqual((await pages(clients[3], { before: middle.createdAt, limit: 100 })).map(one => one.runId),
         list.filter(one => one.createdAt < middle.createdAt).map(one => one.runId));
     await assert.rejects(clients[3].tool('opencode_list_runs', { before: 0 }), /before/, 'a time that means nothing is not taken for none');
 

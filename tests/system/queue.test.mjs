@@ -33,7 +33,7 @@ test('twenty runs of an agent, four at a time, in order and in little memory', {
             return completed === count && status;
         }, 900000, 250);
         assert.equal(live.runs.completed, count);
-        const { runs } = await clients[0].tool('opencode_list_runs', { limit: 100 });
+        const { runs } = await lab.ctlJson(['list', '--limit', '100']);
         const inOrder = [...runs].reverse();
         assert.deepEqual(inOrder.map(run => run.runId), started.map(run => run.runId));
         const begins = inOrder.map(run => run.startedAt);
