@@ -64,7 +64,7 @@ test('the second session copies what the first one fetched, and fetches what is 
     assert.equal(second.view.evidence.warnings, undefined);
 
     // Nobody reads from it whom the server doesn't let.
-    forge.allowed = 'Basic nobody';
+    forge.password = 'another';
     const third = await work(lab, look);
     assert.equal(third.view.result.error.code, 'clone_failed', JSON.stringify(third.view));
 }));

@@ -122,7 +122,7 @@ test('other forges, and what can\'t be published', { timeout: 120000 }, () => wi
         run(lab, `${identity}echo x >>README`, { repository: github('project') }),
         run(lab, commit('A change', 'agent/umlaut'), { repository: `${forge.origin}/lab/group/sub/project.git` }),
         run(lab, commit('A change', 'topic'), { repository: `${forge.origin}/tea/owner/project.git` }),
-        run(lab, commit('A change'), { repository: `${forge.origin}/corp/any/project.git` }),
+        run(lab, commit('A change', 'main'), { repository: `${forge.origin}/corp/any/project.git` }),
     ]);
 
     const merge = await pr(lab, gitlab.sessionId, { draft: false });
