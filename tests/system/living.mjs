@@ -43,6 +43,9 @@ export function initsOf(lab) {
     return found;
 }
 
+// Those of runs: a checkpoint's sandbox, beside them, only reads.
+export const runInitsOf = lab => initsOf(lab).filter(({ pid }) => argumentsOf(pid).includes('w/home/agent'));
+
 const parentOf = pid => Number(/^PPid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0);
 
 // The programs that init has started: the agent, or whatever it is at.
@@ -75,7 +78,7 @@ export function watch(lab) {
     let over = false;
     const loop = (async () => {
         while (!over && fs.existsSync(lab.root)) {
-            initsOf(lab).forEach(one => seen.inits.add(one.name));
+            runInitsOf(lab).forEach(one => seen.inits.add(one.name));
             agentsOf(lab).forEach(one => seen.agents.add(one.name));
             await pause(40);
         }

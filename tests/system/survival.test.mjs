@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { alive, binFolder, finalStates, long, pause, rangeTask, sandboxedProcessesOf, waitFor, withLab } from './lab.mjs';
-import { agentsOf, chance, checkNothingLeft, initsOf, killNow, logOf, powerOff, restart, watch } from './living.mjs';
+import { agentsOf, chance, checkNothingLeft, runInitsOf, killNow, logOf, powerOff, restart, watch } from './living.mjs';
 
 const rounds = Number(process.env.ROUNDS ?? (long ? 50 : 6));
 const withSandbox = ['clone', 'setup', 'agent', 'prompt', 'work', 'collect'];
@@ -99,7 +99,7 @@ test('killed at random moments, a run goes on in its sandbox', { timeout: 360000
         const when = await moment({ number, random, asking, runId: one.runId, undisturbed, lifeMs });
         const before = await asking.tool('opencode_get_result', { runId: one.runId });
         await killNow(pid);
-        const init = initsOf(lab).map(each => each.name);
+        const init = runInitsOf(lab).map(each => each.name);
         await restart(lab);
         t.diagnostic(`${when}: ${before.status} ${before.phase ?? ''}`);
         if (waiting) {
@@ -180,7 +180,7 @@ test('what ends while no supervisor runs is known afterwards', { timeout: 600000
     }
     for (const one of all)
         await waitFor('it is ready', async () => told(await logOf(lab, one.runId)).length > 0, 60000, 100);
-    const inits = initsOf(lab).map(each => each.name).sort();
+    const inits = runInitsOf(lab).map(each => each.name).sort();
     assert.equal(inits.length, ends.length);
     const before = sandboxedProcessesOf(lab.id).length;
 
@@ -194,7 +194,7 @@ test('what ends while no supervisor runs is known afterwards', { timeout: 600000
     const waiting = ends.filter(one => one.waits).length;
     await waitFor('the commands end', () => sandboxedProcessesOf(lab.id).length === before - (ends.length - waiting), 30000);
     await pause(long ? 20000 : 2000); // nothing may happen in this time
-    assert.deepEqual(initsOf(lab).map(each => each.name).sort(), inits);
+    assert.deepEqual(runInitsOf(lab).map(each => each.name).sort(), inits);
 
     await restart(lab);
     for (const one of all) {
@@ -221,7 +221,7 @@ async function startHolding(lab) {
     await waitFor('the agent holds', async () => (await lab.exec(started.runId, ['test', '-e', 'held.txt'])).code === 0, 240000, 200);
     return { mcp, ...started };
 }
-const living = lab => [...initsOf(lab), ...agentsOf(lab)].map(one => one.name);
+const living = lab => [...runInitsOf(lab), ...agentsOf(lab)].map(one => one.name);
 
 test('another version takes over from one that was stopped', { timeout: 600000 }, () => withLab({}, async lab => {
     const { mcp, runId } = await startHolding(lab);

@@ -96,8 +96,7 @@ TEST(addresses_that_could_do_harm_are_refused_and_the_argument_is_named)
         "https://github.com/a/b\x1b[2J",
         /* Letters that look like others, a full stop that is none, a change of direction. */
         "https://g\xd1\x96thub.com/a/b",
-        "https://github\xe3\x80\x82"
-        "com/a/b",
+        "https://github\xe3\x80\x82net/a/b",
         "https://xn--gthub-n4a.com/a/b",
         "https://github.com/a/\xe2\x80\xae/b",
         "https://github.com/a/b\xc2\xa0",
