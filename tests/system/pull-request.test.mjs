@@ -233,7 +233,7 @@ test('what a forge may answer, and what its token may lack', { timeout: 120000 }
     assert.match(noDraft.note, /drafts are not to be had/);
 }));
 
-// The last part is D9 of the forerunner's defects: through the proxy no agent opens a pull request, by REST or GraphQL, and the supervisor does.
+// In the last part no agent opens a pull request through the proxy, by REST or GraphQL, and the supervisor does.
 test('the way out is for one ref, and not for what the agent left behind', { timeout: 120000 }, () => withForge(async (lab, forge) => {
     const project = await bare(forge.root, 'hub/owner/project');
     await bare(forge.root, 'hub/owner/other');
