@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { bare, Forge } from './forge.mjs';
 import { finalStates, sourceFolder, waitFor, withLab } from './lab.mjs';
 
 const page = path.join(sourceFolder, 'docs/mcp-examples.md');
 const eras = ['legacy', 'modern'];
-const elsewhere = new Set(['opencode_create_pr']); // needs a forge: its own test has one
 
 // One conversation: every tool once, the first call of each is the example.
-async function converse(lab, era, where, changed) {
+async function converse(lab, era, where, changed, published) {
     const client = await lab.connect({ era });
     const examples = new Map();
     let id = 0;
@@ -43,6 +43,7 @@ async function converse(lab, era, where, changed) {
     await call('opencode_list_runs', { limit: 1 });
     await call('opencode_get_diff', { runId: changed.runId, path: 'hello.txt' });
     await call('opencode_get_log', { runId: changed.runId, limit: 2 });
+    await call('opencode_create_pr', { sessionId: published.sessionId });
     return [examples, sessionId];
 }
 
@@ -116,22 +117,42 @@ function read() {
     return found;
 }
 
-test('the page of examples shows what the server answers', { timeout: 600000 }, () => withLab({ config: () => ({ agents: { startSeconds: 300 } }) }, async lab => {
-    const tools = (await (await lab.connect()).request('tools/list')).tools.map(one => one.name).filter(name => !elsewhere.has(name)).sort();
+async function withForge(body) {
+    let forge;
+    await withLab({ supervisor: false }, async lab => {
+        forge = new Forge(lab.path('forge'), lab.secret);
+        fs.mkdirSync(forge.root);
+        await forge.start();
+        try {
+            lab.writeConfig({ services: { ...forge.services(), anthropic: { target: `http://127.0.0.1:${lab.upstream.port}` } }, agents: { startSeconds: 300 } });
+            await lab.startSupervisor();
+            for (const name of ['ANTHROPIC_API_KEY', 'GITHUB_TOKEN'])
+                await lab.setSecret(lab.secret, name);
+            await bare(forge.root, 'hub/me/notes');
+            await body(lab);
+        } finally {
+            await forge.stop();
+        }
+    });
+}
+
+test('the page of examples shows what the server answers', { timeout: 600000 }, () => withForge(async lab => {
+    const tools = (await (await lab.connect()).request('tools/list')).tools.map(one => one.name).sort();
     const repository = await lab.repository('notes');
     const changed = await lab.startScript('echo hello > hello.txt', { repository });
     await lab.ended(changed.runId);
-    const [legacy, sessionId] = await converse(lab, 'legacy', { repository }, changed);
-    const [modern] = await converse(lab, 'modern', { sessionId }, changed); // there the agent is at hand already
+    const published = await lab.startScript('git checkout -q -B agent/hello && echo hello > hello.txt && git add hello.txt && git commit -qm "Say hello"',
+        { repository: 'https://github.com/me/notes', title: 'Say hello' });
+    assert.equal((await lab.ended(published.runId)).status, 'completed');
+    const [legacy, sessionId] = await converse(lab, 'legacy', { repository }, changed, published);
+    const [modern] = await converse(lab, 'modern', { sessionId }, changed, published); // there the agent is at hand already
     const given = { legacy, modern };
     if (process.env.SANDBOX_WRITE_GOLDEN)
         write(Object.fromEntries(eras.map(era => [era, new Map([...given[era]].map(([name, one]) => [name, plain(lab, one)]))])));
     const shown = read();
     for (const era of eras) {
-        assert.deepEqual([...shown[era].keys()].filter(name => !elsewhere.has(name)).sort(), tools, `the ${era} examples`);
+        assert.deepEqual([...shown[era].keys()].sort(), tools, `the ${era} examples`);
         for (const [name, [request, answer]] of shown[era]) {
-            if (elsewhere.has(name))
-                continue;
             const [, other] = given[era].get(name);
             assert.deepEqual(differences(shape(answer), shape(other)), [], `${name}, ${era}`);
             assert.equal('_meta' in request.params, era === 'modern');
