@@ -12,6 +12,7 @@ const char *model_account_ask(struct model_account *account, struct run *run)
     const char *reason = budget_ask(&run->budget, &run->proxy->options.model_limits);
 
     account->asked = reason == NULL;
+    account->number = run->budget.requests;
     return reason;
 }
 
@@ -61,12 +62,24 @@ bool model_account_whole(struct model_account *account)
     return !account->watch.stream || account->watch.end.seen;
 }
 
+/* Whether the run's last word of its model was cut off. An answer to what was asked later makes up
+ * for it: the agent has gone on. */
+static bool ends_at_length(const struct model_account *account, struct run *run)
+{
+    if (account->watched && account->watch.stream && account->watch.end.at_length)
+        run->cut_at = run->budget.requests;
+    else if (account->number > run->cut_at)
+        run->cut_at = 0;
+    return run->cut_at != 0;
+}
+
 /* False: it tells nothing of the model. */
 static bool count(const struct model_account *account, struct run *run,
                   struct proxy_model_news *news)
 {
     if (news->good) {
         budget_succeeded(&run->budget);
+        news->at_length = ends_at_length(account, run);
         return true;
     }
     if (!budget_failed(&run->budget, &run->proxy->options.model_limits,

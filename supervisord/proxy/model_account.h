@@ -12,6 +12,7 @@ struct model_account {
     bool answering; /* counted as an answer that comes in */
     struct model_watch watch;
     uint64_t retry_after_ms; /* the upstream's own; 0 none */
+    uint64_t number;         /* of the run's requests, once it was passed on */
 };
 
 /* NULL, or why the run's request must not go on. */

@@ -69,8 +69,9 @@ struct proxy_decision {
 /* How a model request ended, in a run's own account. Borrowed during the callback. */
 struct proxy_model_news {
     const char *run_id;
-    bool good;          /* a whole answer came; else the members below say what did */
-    uint32_t status;    /* the provider's; 0: none */
+    bool good;       /* a whole answer came; else the members below say what did */
+    bool at_length;  /* but it, or one that nothing was asked after, reached its greatest length */
+    uint32_t status; /* the provider's; 0: none */
     const char *reason; /* "status", "error_event", or as in struct proxy_decision */
     const char *words;  /* the provider's own, "" none */
     const char *type;   /* and its name for the error, "" none */

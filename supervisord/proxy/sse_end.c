@@ -18,20 +18,28 @@ static const char *const marks[] = {
     "\"finishReason\":\"",
 };
 
+/* The reason of an end, as Anthropic, OpenAI (both interfaces) and Google give it. */
+static const char *const lengths[] = {
+    "\"stop_reason\":\"max_tokens\"",
+    "\"finish_reason\":\"length\"",
+    "\"reason\":\"max_output_tokens\"",
+    "\"finishReason\":\"MAX_TOKENS\"",
+};
+
 void sse_end_init(struct sse_end *end)
 {
     *end = (struct sse_end){ .window = "\n", .len = 1 };
 }
 
-static bool ends_with_mark(const struct sse_end *end)
+static bool ends_with(const struct sse_end *end, const char *const *list, size_t count)
 {
     char last = end->window[end->len - 1];
 
-    for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
-        size_t len = strlen(marks[i]);
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(list[i]);
 
-        if (marks[i][len - 1] == last && end->len >= len &&
-            memcmp(end->window + end->len - len, marks[i], len) == 0)
+        if (list[i][len - 1] == last && end->len >= len &&
+            memcmp(end->window + end->len - len, list[i], len) == 0)
             return true;
     }
     return false;
@@ -49,7 +57,7 @@ static void push(struct sse_end *end, char c)
 
 void sse_end_feed(struct sse_end *end, const char *data, size_t len)
 {
-    for (size_t i = 0; i < len && !end->seen; i++) {
+    for (size_t i = 0; i < len; i++) {
         char c = data[i];
 
         if (c == ' ' || c == '\t')
@@ -57,6 +65,9 @@ void sse_end_feed(struct sse_end *end, const char *data, size_t len)
         /* CR, LF and CR LF end lines alike; an empty line more changes nothing. */
         push(end, c == '\r' ? '\n' : c);
         if (c == '"' || c == ']' || c == '\n' || c == '\r')
-            end->seen = ends_with_mark(end);
+            end->seen = end->seen || ends_with(end, marks, ARRAY_LEN(marks));
+        /* In some it stands behind the mark of the end. */
+        if (c == '"')
+            end->at_length = end->at_length || ends_with(end, lengths, ARRAY_LEN(lengths));
     }
 }

@@ -13,6 +13,7 @@ struct sse_end {
     char window[SSE_END_WINDOW]; /* the last bytes, white space left out, line ends kept */
     size_t len;
     bool seen;
+    bool at_length; /* the provider says that the answer reached its greatest length */
 };
 
 void sse_end_init(struct sse_end *end);

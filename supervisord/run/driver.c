@@ -397,6 +397,13 @@ static void on_prompt_taken(void *data)
     run_apply(data, RUN_EV_PROMPT_TAKEN);
 }
 
+/* The Agent Client Protocol's agents may not say that an answer was cut off; the proxy saw it. */
+static bool was_cut(const struct run *run, const struct agent_end *end)
+{
+    return run->profile != NULL && run->at_length &&
+           (end->kind == AGENT_END_DONE || end->kind == AGENT_END_INCOMPLETE);
+}
+
 static void take_end(struct run *run, const struct agent_end *end)
 {
     size_t len = strlen(end->output);
@@ -405,10 +412,11 @@ static void take_end(struct run *run, const struct agent_end *end)
         end->output, len > RUN_OUTPUT_MAX ? str_utf8_cut(end->output, RUN_OUTPUT_MAX) : len);
 
     record_set(&run->record.output, output);
-    record_set(&run->record.evidence.finish_reason, end->finish_reason);
+    record_set(&run->record.evidence.finish_reason,
+               was_cut(run, end) ? "length" : end->finish_reason);
     if (end->usage_known)
         take_usage(run, &end->usage);
-    if (end->kind == AGENT_END_INCOMPLETE)
+    if (end->kind == AGENT_END_INCOMPLETE || was_cut(run, end))
         record_set(&run->record.verdict, "incomplete");
 }
 
@@ -559,6 +567,7 @@ void step_prompt(struct run *run)
     if (!model_is_fine(run) || checkpoint_holds_prompt(run))
         return;
     run->prompt_sent = true;
+    run->at_length = false;
     start_watch(run);
     if (run->driver->prompt(run->agent, run->record.task, &err) < 0) {
         run->agent_done = true;

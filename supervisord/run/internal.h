@@ -107,6 +107,7 @@ struct run {
     bool output_over;
     bool output_told;
     struct run_trouble trouble;
+    bool at_length;     /* its model's last answer was cut off by its greatest length */
     bool model_awaited; /* until the agent's program has told which models it knows */
     struct run_watch watched;
     bool mirrored;  /* its sandbox sees a mirror of its repository */

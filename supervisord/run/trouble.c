@@ -109,6 +109,7 @@ void runs_proxy_model(struct runs *runs, const struct proxy_model_news *news)
         return;
     trouble = &run->trouble;
     if (news->good) {
+        run->at_length = news->at_length;
         if (trouble->failures > 0 && !trouble->by_agent)
             over(run);
         return;

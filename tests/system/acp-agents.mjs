@@ -17,17 +17,14 @@ function program(lab, name, command, file) {
     fs.symlinkSync(binary, lab.path('data/agents', name, 'bin', command));
 }
 
-const unnoticed = { status: 'completed', verdict: 'no_change', success: true };
-
 // install: where an installation has it, below the data folder; key: the header that carries its provider's key;
 // models: the one that it has where the default is another provider's, and one that a run names.
 export const agents = [
     { name: 'claude-code', task: 'AGENT-CLAUDE', again: 'AGENT-AGAIN', service: 'anthropic', key: 'x-api-key', install: modules },
     { name: 'codex', task: 'AGENT-CODEX', again: 'AGENT-AGAIN', service: 'openai', key: 'authorization', models: ['gpt-5.4', 'gpt-5-mini'], install: lab =>
         program(lab, 'codex', 'codex-acp', '@zed-industries/codex-acp-linux-x64/bin/codex-acp') },
-    // wants: how a failure of its model ends that the protocol has no word for (docs/agents.md).
-    { name: 'gemini', wants: { LENGTH: unnoticed }, task: 'AGENT-GEMINI', again: 'AGENT-AGAIN', service: 'google', key: 'x-goog-api-key', install: modules },
-    { name: 'opencode-acp', wants: { LENGTH: unnoticed }, task: rangeTask, again: 'AGENT-AGAIN', service: 'anthropic', key: 'x-api-key', install: () => {} },
+    { name: 'gemini', task: 'AGENT-GEMINI', again: 'AGENT-AGAIN', service: 'google', key: 'x-goog-api-key', install: modules },
+    { name: 'opencode-acp', task: rangeTask, again: 'AGENT-AGAIN', service: 'anthropic', key: 'x-api-key', install: () => {} },
 ];
 
 const config = (lab, changes) => ({

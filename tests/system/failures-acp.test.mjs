@@ -104,7 +104,7 @@ function check(want, view) {
     }
 }
 
-const quick = { 'claude-code': ['KEY', 'LENGTH'], codex: ['RATE', 'EMPTY', 'HANG'], gemini: ['BUSY'], 'opencode-acp': ['CUT'] };
+const quick = { 'claude-code': ['KEY', 'LENGTH'], codex: ['RATE', 'EMPTY', 'HANG'], gemini: ['BUSY', 'LENGTH'], 'opencode-acp': ['CUT', 'LENGTH'] };
 const rows = process.env.ROWS && new RegExp(process.env.ROWS);
 const wordsOf = agent => (long ? Object.keys(failures) : quick[agent.name]).filter(word => !rows || rows.test(`${agent.name} ${word}`));
 
@@ -132,7 +132,7 @@ test('a model that fails has the same names with every agent, and the next run o
             try {
                 const view = await play(`AGENT-FAIL-${word}`);
                 t.diagnostic(`${name}: ${view.status} ${view.result.error?.code ?? view.verdict}: ${view.result.error?.message ?? view.result.output}`);
-                check(agent.wants?.[word] ?? wants[word], view);
+                check(wants[word], view);
                 if (long || word === wordsOf(agent).at(-1))
                     await good(name);
             } catch (error) {

@@ -39,6 +39,40 @@ TEST(final_events_are_seen_however_they_are_split)
                 CHECK_FAILED(finals[i]);
 }
 
+TEST(a_greatest_length_is_noticed_however_it_is_split)
+{
+    static const struct {
+        const char *text;
+        bool at_length;
+    } streams[] = {
+        { "event: message_delta\ndata: {\"delta\": {\"stop_reason\": \"max_tokens\"}}\n\n"
+          "event: message_stop\ndata: {}\n\n",
+          true },
+        { "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n",
+          true },
+        { "data: {\"type\":\"response.incomplete\",\"response\":{\"incomplete_details\":"
+          "{\"reason\":\"max_output_tokens\"}}}\n\n",
+          true },
+        { "data: {\"candidates\": [{\"finishReason\": \"MAX_TOKENS\"}]}\r\n\r\n", true },
+        { "data: {\"candidates\": [{\"finishReason\": \"STOP\"}]}\r\n\r\n", false },
+        { "data: {\"text\":\"\\\"finish_reason\\\":\\\"length\\\"\"}\n\n", false },
+        { "data: {\"usage\":{\"max_tokens\":5},\"finish_reason\":\"stop\"}\n\n", false },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+        size_t len = strlen(streams[i].text);
+
+        for (size_t step = 1; step < 40; step++) {
+            struct sse_end end;
+
+            sse_end_init(&end);
+            for (size_t at = 0; at < len; at += step)
+                sse_end_feed(&end, streams[i].text + at, len - at < step ? len - at : step);
+            CHECK_EQ(end.at_length, streams[i].at_length);
+        }
+    }
+}
+
 TEST(a_stream_without_one_is_incomplete)
 {
     static const char *const cut[] = {
