@@ -101,6 +101,17 @@ if [ $# = 0 ]; then
 fi
 
 [ $result = 0 ] || [ "$failed" != 0 ] || failed=1
+if [ "$failed" != 0 ]; then
+    say "What failed"
+    # ctest keeps all output; a node program's is TAP (node:test), with the reason between two marks below the name.
+    awk '/Testing: / { name = $NF }
+         /^ *not ok / { print name ": " $0; told = 12 }
+         /^ *\.\.\.$/ { told = 0 }
+         told > 0 && /^ *(error|code|expected|actual): / { words = 1 }
+         told > 0 && words { print; told-- }
+         told <= 0 { words = 0 }' "$build"/*/Testing/Temporary/LastTest.log
+    sed -n 's/^[0-9]*:/failed: /p' "$build"/*/Testing/Temporary/LastTestsFailed.log 2>/dev/null
+fi
 echo
 echo "$passed passed, $failed failed"
 exit $result

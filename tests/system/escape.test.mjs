@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { test } from 'node:test';
-import { alive, descendantsOf, must, probeProgram, run, sandboxedProcessesOf, statusNumber, waitFor, withLab } from './lab.mjs';
+import { alive, descendantsOf, must, probeProgram, readIfThere, run, sandboxedProcessesOf, statusNumber, waitFor, withLab } from './lab.mjs';
 import { groups, judge, parseResults, probeScript } from './escape-probes.mjs';
 
 const root = process.getuid() === 0;
@@ -106,12 +106,10 @@ for (const [mode, options] of modes) {
     }));
 }
 
-const readStatus = pid => fs.existsSync(`/proc/${pid}/status`) ? fs.readFileSync(`/proc/${pid}/status`, 'utf8') : '';
-
 test('a run whose processes are all stopped can still be cancelled', { timeout: 120000 }, () => withLab({ model: false, agent: false }, async lab => {
     const { runId } = await lab.startScript('sleep 600 & kill -STOP -1; sleep 600');
     await waitFor('something in the sandbox is stopped', () => sandboxedProcessesOf(lab.id)
-        .some(one => /^State:\s+T/m.test(readStatus(one.pid))), 60000);
+        .some(one => /^State:\s+T/m.test(readIfThere(`/proc/${one.pid}/status`))), 60000);
     await lab.ctl(['cancel', runId]);
     assert.equal((await lab.ended(runId)).status, 'cancelled');
     await waitFor('nothing of it is left', () => sandboxedProcessesOf(lab.id).length === 0, 15000);
@@ -132,6 +130,8 @@ test("the supervisor's memory is closed to its own user's programs", { timeout: 
         }
         const own = spawn('sleep', ['60'], { ...lab.identity, stdio: 'ignore' });
         await once(own, 'spawn');
+        // That event comes when exec closes the descriptors, and until it is through the process is as closed as the supervisor.
+        await waitFor('the process is sleep', () => readIfThere(`/proc/${own.pid}/cmdline`).startsWith('sleep'));
         assert.equal((await run(probeProgram(), ['environment', `${own.pid}`], lab.identity)).stdout, 'allowed\n');
         own.kill('SIGKILL');
         await once(own, 'exit');
@@ -145,8 +145,7 @@ test("the supervisor's memory is closed to its own user's programs", { timeout: 
         const { runId } = await lab.startScript(`touch /tmp/ready; ${hold}`);
         await inSandbox(lab, runId, '/tmp/ready');
         for (const one of root ? [...descendantsOf(Number(pid)), ...sandboxedProcessesOf(lab.id).map(each => each.pid)] : [])
-            if (fs.existsSync(`/proc/${one}/environ`))
-                assert.ok(!fs.readFileSync(`/proc/${one}/environ`, 'latin1').includes(lab.secret), `process ${one}`);
+            assert.ok(!readIfThere(`/proc/${one}/environ`).includes(lab.secret), `process ${one}`);
         await lab.exec(runId, ['touch', '/tmp/release']);
         await lab.ended(runId);
     }));

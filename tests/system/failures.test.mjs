@@ -3,10 +3,9 @@
 // works. The model is the one of bad-model.mjs. LONG=1 puts a good run behind each row as well; ROWS=… plays the groups
 // with a row whose name holds that; AT_ONCE=… so many runs at a time, where the machine is busy.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import { describe, test } from 'node:test';
 import { badModel } from './bad-model.mjs';
-import { finalStates, long, waitFor, withLab } from './lab.mjs';
+import { finalStates, long, readIfThere, waitFor, withLab } from './lab.mjs';
 import { agentsOf, checkNothingLeft } from './living.mjs';
 
 const settings = lab => ({
@@ -24,7 +23,7 @@ const impatient = lab => ({ ...settings(lab), run: { stallMinutes: 1 } });
 // The host's pid of the agent of a run whose first request has reached the model.
 async function agentOf(lab, run, asked) {
     await waitFor('the model is asked', asked, 300000, 100);
-    const agents = agentsOf(lab).filter(({ pid }) => fs.readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes(run.sessionId));
+    const agents = agentsOf(lab).filter(({ pid }) => readIfThere(`/proc/${pid}/mountinfo`).includes(run.sessionId));
     assert.equal(agents.length, 1, `the agents of ${run.sessionId}: ${JSON.stringify(agents)}`);
     return agents[0].pid;
 }

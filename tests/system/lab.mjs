@@ -76,7 +76,8 @@ export function gone(pid) {
     }
 }
 
-const read = file => {
+// What a file says; nothing when it, or the process it tells of, is gone by now.
+export const readIfThere = file => {
     try {
         return fs.readFileSync(file, 'latin1');
     } catch {
@@ -119,11 +120,11 @@ export function processesOf(id) {
     for (const pid of processIds()) {
         if (pid === process.pid || !alive(pid))
             continue;
-        const traces = [read(`/proc/${pid}/environ`), read(`/proc/${pid}/cmdline`), read(`/proc/${pid}/mountinfo`),
+        const traces = [readIfThere(`/proc/${pid}/environ`), readIfThere(`/proc/${pid}/cmdline`), readIfThere(`/proc/${pid}/mountinfo`),
             link(`/proc/${pid}/cwd`), link(`/proc/${pid}/exe`)];
         if (traces.some(text => text.includes(id)))
-            found.push({ pid, command: read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim() ||
-                read(`/proc/${pid}/comm`).trim() });
+            found.push({ pid, command: readIfThere(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim() ||
+                readIfThere(`/proc/${pid}/comm`).trim() });
     }
     return found;
 }
@@ -140,7 +141,7 @@ export function sandboxedProcessesOf(id) {
 export function descendantsOf(pid) {
     const children = new Map();
     for (const one of processIds()) {
-        const parent = Number(/\) \S (\d+)/.exec(read(`/proc/${one}/stat`))?.[1] ?? 0);
+        const parent = Number(/\) \S (\d+)/.exec(readIfThere(`/proc/${one}/stat`))?.[1] ?? 0);
         children.set(parent, [...(children.get(parent) ?? []), one]);
     }
     const found = [];
@@ -462,7 +463,7 @@ export class Lab {
     }
 
     log(name) {
-        return read(this.path('logs', `${name}.log`)) + (name === 'supervisor' ? read(path.join(this.state, 'supervisord.log')) : '');
+        return readIfThere(this.path('logs', `${name}.log`)) + (name === 'supervisor' ? readIfThere(path.join(this.state, 'supervisord.log')) : '');
     }
 
     async supervisorPid() {
@@ -618,10 +619,10 @@ export class Lab {
                 assert.fail(left.map(one => `${one.pid} ${one.command}`).join('; '));
             });
         });
-        await attempt('leftover mounts', () => assert.ok(!read('/proc/self/mountinfo').includes(this.id)));
+        await attempt('leftover mounts', () => assert.ok(!readIfThere('/proc/self/mountinfo').includes(this.id)));
         await attempt('sanitizer', () => {
             const reports = fs.readdirSync(this.path('logs')).filter(name => name.startsWith('sanitizer'));
-            assert.deepEqual(reports.map(name => read(this.path('logs', name)).slice(0, 3000)), []);
+            assert.deepEqual(reports.map(name => readIfThere(this.path('logs', name)).slice(0, 3000)), []);
         });
         await attempt('messages', () => {
             const transcripts = fs.readdirSync(this.path('logs')).filter(name => /^mcp-.*\.jsonl$/.test(name));
