@@ -55,13 +55,10 @@ static bool set_step(struct progress *progress, const char *text)
 
 void progress_begin(struct progress *progress, const struct json_value *view, uint64_t now_ms)
 {
-    const struct json_value *newest = NULL;
+    const struct json_value *newest = json_first(json_get(view, "steps"));
 
     if (!progress_wanted(progress))
         return;
-    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
-         step = json_next(step))
-        newest = step;
     set_status(progress, json_string(json_get(view, "status")));
     set_phase(progress, json_string(json_get(view, "phase")));
     set_step(progress, json_string(json_get(newest, "text")));

@@ -51,16 +51,18 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static const struct json_value *newest_step(const struct json_value *view)
+{
+    return json_first(json_get(view, "steps"));
+}
+
 static uint64_t updated_ms(const struct json_value *view)
 {
     uint64_t newest = json_u64(json_get(view, "createdAt"), 0);
 
     newest = later(newest, json_u64(json_get(view, "startedAt"), 0));
     newest = later(newest, json_u64(json_get(view, "completedAt"), 0));
-    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
-         step = json_next(step))
-        newest = later(newest, json_u64(json_get(step, "time"), 0));
-    return newest;
+    return later(newest, json_u64(json_get(newest_step(view), "time"), 0));
 }
 
 static void member_time(struct json_writer *writer, const char *name, uint64_t wall_ms)
@@ -71,13 +73,10 @@ static void member_time(struct json_writer *writer, const char *name, uint64_t w
     json_member_string(writer, name, text);
 }
 
-static const char *newest_step(const struct json_value *view)
+static const char *doing(const struct json_value *view)
 {
-    const char *text = NULL;
+    const char *text = json_string(json_get(newest_step(view), "text"));
 
-    for (const struct json_value *step = json_first(json_get(view, "steps")); step;
-         step = json_next(step))
-        text = json_string(json_get(step, "text"));
     return text ? text : json_string(json_get(view, "phase"));
 }
 
@@ -90,7 +89,7 @@ void task_write(struct json_writer *writer, const struct json_value *view, const
     json_member_string(writer, "taskId", text_of(view, "runId"));
     json_member_string(writer, "status", status_names[status]);
     json_member_string_opt(writer, "statusMessage",
-                           task_is_final(status) ? text_of(view, "message") : newest_step(view));
+                           task_is_final(status) ? text_of(view, "message") : doing(view));
     member_time(writer, "createdAt", json_u64(json_get(view, "createdAt"), 0));
     member_time(writer, "lastUpdatedAt", updated_ms(view));
     json_write_name(writer, modern ? "ttlMs" : "ttl");

@@ -142,12 +142,12 @@ static void write_object(struct json_writer *writer, const struct json_value *ob
 
 static void say_how(struct buf *out, const struct json_value *run)
 {
-    uint64_t newest = 0;
+    const struct json_value *step = json_first(json_get(run, "steps"));
+    uint64_t newest;
 
-    for (const struct json_value *step = json_first(json_get(run, "steps")); step;
-         step = json_next(step))
-        if (str_equal(text_of(step, "kind"), "text"))
-            newest = json_u64(json_get(step, "number"), newest);
+    while (step && !str_equal(text_of(step, "kind"), "text"))
+        step = json_next(step);
+    newest = json_u64(json_get(step, "number"), 0);
     buf_printf(out, "The whole: resource run://%s/result, or `sandboxctl get %s`",
                text_of(run, "runId"), text_of(run, "runId"));
     if (newest > 0)

@@ -411,18 +411,12 @@ static void say_request(struct buf *out, const struct json_value *request)
         say(out, "options", buf_text(&options));
 }
 
-/* The list is oldest first; a model wants the newest. */
 static void say_steps(struct buf *out, const struct json_value *steps)
 {
-    const struct json_value *ordered[20];
-    size_t count = 0;
-
-    for (const struct json_value *step = json_first(steps); step; step = json_next(step))
-        ordered[count++ % ARRAY_LEN(ordered)] = step;
-    if (count)
+    if (json_count(steps))
         buf_append_str(out, "newest steps first:\n");
-    for (size_t i = 0; i < count && i < ARRAY_LEN(ordered); i++)
-        tool_run_say_event(out, ordered[(count - 1 - i) % ARRAY_LEN(ordered)]);
+    for (const struct json_value *step = json_first(steps); step; step = json_next(step))
+        tool_run_say_event(out, step);
 }
 
 static void say_facts(struct buf *out, const struct json_value *run)

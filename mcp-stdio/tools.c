@@ -71,7 +71,7 @@ static const struct tool_output run_output[] = {
       "Ended: branch, commits, files and lines changed, as the supervisor counted them." },
     { "usage", "object", JSON_OPTIONAL, "Model requests, tokens and cost so far." },
     { "steps", "array", JSON_OPTIONAL,
-      "The newest steps, oldest first: {number, time, kind, text}." },
+      "The latest steps, newest first: {number, time, kind, text}." },
     { "cursor", "integer", JSON_OPTIONAL,
       "Number of the newest event; opencode_get_log takes it as `after`." },
     { "title", "string", JSON_OPTIONAL, "Its title." },

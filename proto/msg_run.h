@@ -136,7 +136,7 @@ struct run_view {
     uint64_t cursor;                /* number of the newest event: pass as `after` to run.events */
 };
 
-/* STEPS: the newest steps as event JSON objects, oldest first, each compact text; may be NULL with
+/* STEPS: the newest steps as event JSON objects, newest first, each compact text; may be NULL with
  * COUNT 0. Writes result {success, output, error?}, verdict and evidence only when the run has
  * ended. */
 void run_view_write(struct json_writer *writer, const struct run_view *view,

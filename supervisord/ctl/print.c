@@ -107,6 +107,7 @@ static void append_date(struct buf *out, uint64_t wall_ms)
  * -----------------------------------------------------------------------------------------------------------
  */
 
+#define STEPS_MAX 20
 #define CELL_MAX 60 /* code points */
 
 static char *make_cell(const char *text, size_t max)
@@ -321,13 +322,19 @@ static void print_request(struct buf *out, const struct json_value *run, uint64_
     buf_append_str(out, " ANSWER\n");
 }
 
+/* They come newest first; on a terminal the newest is read last. */
 static void print_steps(struct buf *out, const struct json_value *steps)
 {
-    if (json_count(steps) == 0)
-        return;
-    buf_append_char(out, '\n');
-    for (const struct json_value *step = json_first(steps); step != NULL; step = json_next(step))
-        print_event(out, step);
+    const struct json_value *ordered[STEPS_MAX];
+    size_t count = 0;
+
+    for (const struct json_value *step = json_first(steps); step != NULL && count < STEPS_MAX;
+         step = json_next(step))
+        ordered[count++] = step;
+    if (count > 0)
+        buf_append_char(out, '\n');
+    while (count > 0)
+        print_event(out, ordered[--count]);
 }
 
 static bool is_over(const struct json_value *run)

@@ -60,7 +60,7 @@ void view_run(struct json_writer *writer, struct store *store, const struct run_
         log_warn(run->id.text, "its newest steps can't be read: %s", err.text);
     count = steps.count < STEPS ? steps.count : STEPS;
     for (size_t i = 0; i < count; i++)
-        ordered[i] = steps.texts[(steps.count - count + i) % STEPS];
+        ordered[i] = steps.texts[(steps.count - 1 - i) % STEPS];
     view_fill(&view, run, context, &message);
     run_view_write(writer, &view, ordered, count);
     for (size_t i = 0; i < STEPS; i++)

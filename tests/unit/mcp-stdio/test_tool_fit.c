@@ -44,10 +44,10 @@ TEST(a_long_answer_keeps_its_beginning_and_its_end_in_both_forms)
     buf_append_str(&body, "{\"runId\":\"" RUN_ID "\",\"status\":\"completed\",\"message\":\"m\","
                           "\"result\":{\"success\":true,\"output\":\"FIRST\\n");
     append_lines(&body, 4000);
-    buf_append_str(&body,
-                   "LAST ä\"},\"steps\":[{\"number\":41,\"time\":1,\"kind\":\"text\",\"text\""
-                   ":\"FIRST\"},{\"number\":43,\"time\":1,\"kind\":\"tool\",\"text\":\"t\"}"
-                   "],\"cursor\":44,\"task\":\"");
+    buf_append_str(
+        &body, "LAST ä\"},\"steps\":[{\"number\":43,\"time\":1,\"kind\":\"tool\",\"text\":\"t\"},"
+               "{\"number\":41,\"time\":1,\"kind\":\"text\",\"text\":\"FIRST\"}"
+               "],\"cursor\":44,\"task\":\"");
     append_lines(&body, 4000);
     buf_append_str(&body, "\",\"createdAt\":1}");
     answer("opencode_get_result", "{\"runId\":\"" RUN_ID "\"}", &body);

@@ -86,8 +86,8 @@ TEST(steps_are_shown_newest_first)
 {
     const char *text = render("opencode_get_result",
                               "{\"runId\":\"run_1\",\"status\":\"running\",\"phase\":\"work\","
-                              "\"steps\":[{\"time\":1000,\"kind\":\"tool\",\"text\":\"older\"},{"
-                              "\"time\":2000,\"kind\":\"text\",\"text\":\"newer\"}]}",
+                              "\"steps\":[{\"time\":2000,\"kind\":\"text\",\"text\":\"newer\"},{"
+                              "\"time\":1000,\"kind\":\"tool\",\"text\":\"older\"}]}",
                               CONTENT_TEXT_MAX);
 
     CHECK_HAS(text, "phase: work\n");
