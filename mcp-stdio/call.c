@@ -139,6 +139,18 @@ void call_ask_run(struct call *call, enum method method, const char *run_id)
     call_ask(call, method, buf_text(&body), 0);
 }
 
+void call_follow_session(struct call *call, const char *session_id)
+{
+    AUTO_BUF struct buf body = BUF_INIT(1024);
+    struct json_writer writer;
+
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "sessionId", session_id);
+    json_write_object_end(&writer);
+    call->events_id = backend_send(call->calls->backend, METHOD_SESSION_WATCH, buf_text(&body));
+}
+
 void call_follow(struct call *call, const char *run_id, uint64_t cursor)
 {
     AUTO_BUF struct buf body = BUF_INIT(1024);

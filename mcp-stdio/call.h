@@ -30,8 +30,8 @@ struct call_form {
     bool (*reply_text)(struct call *call);
     /* The last request failed, or none can be sent. */
     void (*fail)(struct call *call, const struct error *err, enum call_fate fate);
-    /* An event of the followed run, or its stream's end (EVENT NULL: nothing is followed any more).
-     * May be NULL. */
+    /* An event of the followed run or session, or its stream's end (EVENT NULL: nothing is followed
+     * any more). May be NULL. */
     void (*event)(struct call *call, const struct json_value *event);
     /* call->due_ms has come; the function sets the next. May be NULL. */
     void (*due)(struct call *call);
@@ -91,6 +91,8 @@ void call_ask(struct call *call, enum method method, const char *body, uint64_t 
 void call_ask_run(struct call *call, enum method method, const char *run_id);
 /* Follows a run's events behind CURSOR. */
 void call_follow(struct call *call, const char *run_id, uint64_t cursor);
+/* Follows a session: an event for each change of it or of one of its runs. */
+void call_follow_session(struct call *call, const char *session_id);
 /* Begins anew, when the supervisor can be reached; a background call does so after a failure. */
 void call_again(struct call *call);
 /* A request to the client, begun: the caller writes the members of params. */

@@ -132,12 +132,29 @@ static bool is_ended(const struct json_value *view)
     return task_is_final(task_status_of(view));
 }
 
+/* What changed while the session was not followed isn't known, so it is told that something may
+ * have. */
+static void follow_session(struct watch *watch)
+{
+    watch->step = WATCH_FOLLOWING;
+    watch->heard = false;
+    call_follow_session(watch->call, watch->resource.id);
+    if (watch->known)
+        tell_soon(watch);
+    watch->known = true;
+}
+
 static void on_begin(struct call *call)
 {
     struct watch *watch = call->state;
 
-    watch->step = WATCH_LOOKING;
+    watch->call = call; /* it may begin before calls_start returns */
     watch->retrying = false;
+    if (watch->resource.kind == RESOURCE_SESSION) {
+        follow_session(watch);
+        return;
+    }
+    watch->step = WATCH_LOOKING;
     call_ask_run(call, METHOD_RUN_GET, watch->resource.id);
 }
 
@@ -192,6 +209,8 @@ static bool concerns(const struct watch *watch, const struct json_value *event)
     bool state =
         str_equal(json_string(json_get(event, "kind")), event_kind_names[EVENT_KIND_STATE]);
 
+    if (watch->resource.kind == RESOURCE_SESSION)
+        return true;
     if (!watch->uri)
         return state;
     if (watch->resource.kind == RESOURCE_DIFF)
@@ -205,9 +224,13 @@ static void on_event(struct call *call, const struct json_value *event)
 
     if (event) {
         watch->heard = true;
-        watch->cursor = json_u64(json_get(event, "number"), watch->cursor);
+        watch->cursor = json_u64(json_get(event, "number"), watch->cursor); /* a run's */
         if (concerns(watch, event))
             tell_soon(watch);
+    } else if (watch->resource.kind == RESOURCE_SESSION) { /* deleted, or there never was one */
+        if (watch->heard)
+            tell_resource(watch);
+        call_end(call);
     } else if (watch->heard) { /* the run has ended, as a look will show */
         watch->step = WATCH_LOOKING;
         call_ask_run(call, METHOD_RUN_GET, watch->resource.id);
@@ -310,8 +333,7 @@ void subscriptions_close(struct subscriptions *subscriptions, struct jsonrpc_sli
 
 static bool can_be_watched(const char *uri, struct resource *resource)
 {
-    return resource_parse(uri, resource) && resource->kind != RESOURCE_SESSION &&
-           resource->kind != RESOURCE_VIEW;
+    return resource_parse(uri, resource) && resource->kind != RESOURCE_VIEW;
 }
 
 static struct watch *find_watch(struct subscription *subscription, const char *uri)
@@ -341,8 +363,6 @@ void subscriptions_on_subscribe(struct server *server, const struct request *req
         server_refuse_params(server, request, "params.uri must be a string");
     else if (!resource_parse(uri, &resource))
         resources_refuse(server, &request->target, uri);
-    else if (resource.kind == RESOURCE_SESSION)
-        server_refuse_params(server, request, "a session can't be subscribed to, only its runs");
     else if (can_be_watched(uri, &resource) && !find_watch(&subscriptions->legacy, uri) &&
              !watch_start(subscriptions, &subscriptions->legacy, &resource, uri))
         server_refuse(server, &request->target, JSONRPC_INTERNAL_ERROR,

@@ -175,6 +175,7 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
     handles_init(&control->handles, on_part_closed, control);
     uv_timer_init(loop, &control->sweep);
     handles_add(&control->handles, (uv_handle_t *)&control->sweep, control);
+    control_watch_start(control);
     control->open_parts = 2;
     *out = control;
     return 0;
@@ -182,12 +183,13 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
 
 void control_close(struct control *control, void (*done)(void *data), void *data)
 {
-    uv_handle_t *handles[] = { (uv_handle_t *)&control->sweep };
+    uv_handle_t *handles[] = { (uv_handle_t *)&control->sweep, (uv_handle_t *)&control->flush };
     struct listener *listener = STEAL(control->listener);
 
     if (control->closing)
         return;
     control->closing = true;
+    runs_unwatch(&control->watcher);
     control->done = done;
     control->done_data = data;
     LIST_EACH(&control->conns, link)

@@ -20,6 +20,7 @@ static void (*const handlers[METHOD_COUNT])(struct request *request) = {
     [METHOD_SESSION_RESTORE] = on_session_restore,
     [METHOD_SESSION_FORK] = on_session_fork,
     [METHOD_SESSION_DELETE] = on_session_delete,
+    [METHOD_SESSION_WATCH] = on_session_watch,
     [METHOD_BACKUP_CREATE] = on_backup_create,
     [METHOD_BACKUP_RESTORE] = on_backup_restore,
     [METHOD_RETENTION_RUN] = on_retention_run,

@@ -51,7 +51,10 @@ struct control {
     uint64_t conn_number;      /* of the newest, for the log */
     uint64_t started_mono_ms;
     struct handles handles;
-    uv_timer_t sweep; /* ends connections that say no hello */
+    uv_timer_t sweep;    /* ends connections that say no hello */
+    struct list watches; /* of session.watch; on_watch.c */
+    struct runs_watcher watcher;
+    uv_timer_t flush; /* of what the watches noted */
     bool closing;
     unsigned open_parts; /* listener, handles and connections, while they close */
     void (*done)(void *data);
@@ -143,6 +146,8 @@ void on_session_checkpoint(struct request *request);
 void on_session_restore(struct request *request);
 void on_session_fork(struct request *request);
 void on_session_delete(struct request *request);
+void on_session_watch(struct request *request); /* on_watch.c */
+void control_watch_start(struct control *control);
 void on_backup_create(struct request *request); /* on_backup.c */
 void on_backup_restore(struct request *request);
 void on_retention_run(struct request *request); /* on_retention.c */
@@ -180,6 +185,8 @@ int run_load_by_text(struct control *control, const char *text, struct run_recor
 int session_by_text(struct control *control, const char *run_text, const char *session_text,
                     struct run_record *run, struct id *session, struct error *err);
 int session_id_parse(const char *text, struct id *id, struct error *err);
+/* The same, and ERR_NOT_FOUND when there is no such session. */
+int session_known(struct control *control, const char *text, struct id *session, struct error *err);
 #define CONTROL_BODY_MAX (FRAME_JSON_MAX - 1024u) /* leaves room for the envelope */
 
 #endif

@@ -51,6 +51,19 @@ int session_id_parse(const char *text, struct id *id, struct error *err)
                           "not a session's id; it looks like ses_ and 26 letters and digits");
 }
 
+int session_known(struct control *control, const char *text, struct id *session, struct error *err)
+{
+    struct session_record record;
+    int rc;
+
+    if (session_id_parse(text, session, err) < 0)
+        return -1;
+    session_record_init(&record);
+    rc = store_session_load(control->store, session, &record, err);
+    session_record_finish(&record);
+    return rc;
+}
+
 static const char *or_empty(const char *text)
 {
     return text != NULL ? text : "";
@@ -236,7 +249,6 @@ void on_run_answer(struct request *request)
 static int find_session(struct control *control, const struct run_send_params *params,
                         struct id *session, struct error *err)
 {
-    struct session_record record;
     struct run_record run;
     int rc;
 
@@ -249,12 +261,7 @@ static int find_session(struct control *control, const struct run_send_params *p
         run_record_finish(&run);
         return rc;
     }
-    if (session_id_parse(params->sessionId, session, err) < 0)
-        return -1;
-    session_record_init(&record);
-    rc = store_session_load(control->store, session, &record, err);
-    session_record_finish(&record);
-    return rc;
+    return session_known(control, params->sessionId, session, err);
 }
 
 /* By value those of run.h. */

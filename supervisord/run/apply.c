@@ -188,7 +188,7 @@ static int apply_now(struct run *run, const struct run_rule *rule)
     }
     log_info(run->record.id.text, "%s -> %s (%s)", run_state_name(rule->from),
              run_state_name(rule->to), run_event_name(rule->event));
-    events_wake(run->runs, &run->record.id);
+    events_wake(run->runs, &run->record);
     if (run->record.notice_due == run->record.last_event)
         run->runs->options.on_notice(run->runs->options.on_notice_data);
     act(run, rule->then);

@@ -313,7 +313,7 @@ static void take_usage(struct run *run, const struct agent_usage *usage)
     to->cache_read_tokens = usage->cache_read_tokens;
     to->cache_write_tokens = usage->cache_write_tokens;
     to->cost_microdollars = usage->cost_microdollars;
-    events_changed(run->runs, &run->record.id);
+    events_changed(run->runs, &run->record);
 }
 
 /* Whoever watches sees what it costs while it works. */
@@ -361,7 +361,7 @@ static void on_agent_event(void *data, const struct agent_event *event)
         break;
     case AGENT_EVENT_TOOL_START:
         set_text(&run->current_step, event->text);
-        events_changed(run->runs, &run->record.id);
+        events_changed(run->runs, &run->record);
         break;
     case AGENT_EVENT_TOOL:
         trouble_on_progress(run);

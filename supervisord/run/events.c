@@ -48,7 +48,7 @@ static void append(struct run *run, enum run_note kind, const char *text, const 
     record_set(&note.key, key);
     if (store_event_append(run->runs->store, &run->record.id, &note, &err) == 0) {
         run->record.last_event = note.number;
-        events_wake(run->runs, &run->record.id);
+        events_wake(run->runs, &run->record);
     } else {
         log_warn(run->record.id.text, "event dropped: %s", err.text);
     }
@@ -75,7 +75,7 @@ int events_note_message(struct run *run, const char *text, const char *data, con
     if (rc < 0)
         run->record.last_event--;
     else
-        events_wake(run->runs, &run->record.id);
+        events_wake(run->runs, &run->record);
     event_record_finish(&note);
     return rc;
 }
@@ -110,22 +110,32 @@ void runs_unwatch(struct runs_watcher *watcher)
     list_remove(&watcher->link);
 }
 
-void events_changed(struct runs *runs, const struct id *id)
+static void tell_watchers(struct runs *runs, const struct id *session, const struct id *run)
 {
     LIST_EACH(&runs->watchers, link) {
         struct runs_watcher *watcher = LIST_ENTRY(link, struct runs_watcher, link);
 
-        watcher->changed(watcher->data, id);
+        watcher->changed(watcher->data, session, run);
     }
 }
 
-void events_wake(struct runs *runs, const struct id *run)
+void events_changed(struct runs *runs, const struct run_record *run)
+{
+    tell_watchers(runs, &run->session, &run->id);
+}
+
+void events_session_changed(struct runs *runs, const struct id *session)
+{
+    tell_watchers(runs, session, NULL);
+}
+
+void events_wake(struct runs *runs, const struct run_record *run)
 {
     events_changed(runs, run);
     LIST_EACH(&runs->subscriptions, link) {
         struct run_subscription *subscription = LIST_ENTRY(link, struct run_subscription, link);
 
-        if (str_equal(subscription->run.text, run->text))
+        if (str_equal(subscription->run.text, run->id.text))
             subscription->news = true;
     }
     /* A little waiting makes one commit of many events. */

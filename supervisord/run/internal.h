@@ -205,8 +205,9 @@ void run_note_error(struct run *run, const char *code, const char *message, cons
                     bool retryable);
 
 /* events.c */
-/* Tells the watchers. */
-void events_changed(struct runs *runs, const struct id *id);
+/* Tell the watchers (run.h). */
+void events_changed(struct runs *runs, const struct run_record *run);
+void events_session_changed(struct runs *runs, const struct id *session);
 /* Appends an event to the run's log (batched) and wakes subscribers. TEXT is cut to 16 KiB, DATA to
  * 64 KiB (dropped if longer). */
 void events_note(struct run *run, enum run_note kind, const char *text, const char *data);
@@ -224,7 +225,7 @@ int events_note_message(struct run *run, const char *text, const char *data, con
                         const struct message_key *key, struct error *err);
 /* What is said of the run's limits is kept also when its output is not. */
 void events_note_limit(struct run *run, const char *text, const char *data);
-void events_wake(struct runs *runs, const struct id *run);
+void events_wake(struct runs *runs, const struct run_record *run);
 void events_pump(struct runs *runs);
 void events_drop_all(struct runs *runs); /* ends every subscription without a callback */
 void events_tick_soon(struct runs *runs, uint64_t delay_ms);

@@ -444,7 +444,7 @@ static int create(struct runs *runs, const struct run_request *request, const ui
     live->driver = driver;
     live->profile = profile;
     log_info(run->id.text, "created in session %s", session->id.text);
-    events_changed(runs, &run->id);
+    events_changed(runs, run);
     admission_wanted(runs);
     return 0;
 }

@@ -321,12 +321,13 @@ void run_subscription_pause(struct run_subscription *subscription);
 void run_subscription_resume(struct run_subscription *subscription);
 void run_unsubscribe(struct run_subscription *subscription); /* NULL is fine */
 
-/* Who looks at all runs: CHANGED gets a run's id when its record, its events, what it does or what
- * it asks may have changed, and a session's id when that was deleted. It is called in the midst of
- * changes, so it takes notes and looks later. The watcher is the caller's own memory. */
+/* Who looks at all runs: CHANGED is called when a run's record, its events, what it does or what it
+ * asks may have changed; RUN is NULL when SESSION itself was changed or deleted. It is called in
+ * the midst of changes, so it takes notes and looks later. The watcher is the caller's own memory.
+ */
 struct runs_watcher {
     struct list link; /* runs::watchers */
-    void (*changed)(void *data, const struct id *id);
+    void (*changed)(void *data, const struct id *session, const struct id *run);
     void *data;
 };
 void runs_watch(struct runs *runs, struct runs_watcher *watcher);

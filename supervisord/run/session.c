@@ -52,7 +52,7 @@ static void on_emptied(void *data, const struct command_result *result, const st
         error_wrap(&local, "session %s can't be removed", removal->session.id.text);
     log_info(removal->session.id.text, "%s", local.code != ERR_NONE ? local.text : "deleted");
     if (local.code == ERR_NONE)
-        events_changed(removal->runs, &removal->session.id);
+        events_session_changed(removal->runs, &removal->session.id);
     removal_free(removal);
     done(done_data, local.code != ERR_NONE ? &local : NULL);
 }

@@ -25,6 +25,7 @@ int session_change(struct runs *runs, const struct id *id,
         if (str_equal(run->session.id.text, id->text))
             change(&run->session, data);
     }
+    events_session_changed(runs, id);
     return 0;
 }
 

@@ -97,7 +97,7 @@ static void over(struct run *run)
     trouble->retry_at_ms = 0;
     trouble->by_agent = false;
     trouble_finish(run);
-    events_wake(run->runs, &run->record.id);
+    events_wake(run->runs, &run->record);
 }
 
 void runs_proxy_model(struct runs *runs, const struct proxy_model_news *news)

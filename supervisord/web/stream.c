@@ -161,6 +161,18 @@ void stream_run(const struct call *call)
  * --------------------------------------------------------------------------------------------------------
  */
 
+static bool is_deleted(struct web *web, const struct id *id)
+{
+    struct error err = ERROR_INIT;
+    struct session_record session;
+    int rc;
+
+    session_record_init(&session);
+    rc = store_session_load(web->store, id, &session, &err);
+    session_record_finish(&session);
+    return rc < 0 && err.code == ERR_NOT_FOUND;
+}
+
 static void append_change(struct web *web, const struct id *id, uint64_t number, struct buf *text)
 {
     char cursor[FEED_CURSOR_SIZE];
@@ -172,7 +184,9 @@ static void append_change(struct web *web, const struct id *id, uint64_t number,
     json_write_init(&writer, text);
     run_record_init(&run);
     if (!id_parse(ID_KIND_RUN, id->text, NULL)) {
-        buf_printf(text, "id: %s\nevent: gone\ndata: {\"sessionId\":\"%s\"}\n\n", cursor, id->text);
+        if (is_deleted(web, id))
+            buf_printf(text, "id: %s\nevent: gone\ndata: {\"sessionId\":\"%s\"}\n\n", cursor,
+                       id->text);
     } else if (run_load(web->runs, id, &run, &err) == 0) {
         buf_printf(text, "id: %s\nevent: run\ndata: ", cursor);
         api_write_item(&writer, web, &run);

@@ -118,9 +118,10 @@ void web_flush_soon(struct web *web)
 }
 
 /* In the midst of a change: only notes. */
-static void on_changed(void *data, const struct id *id)
+static void on_changed(void *data, const struct id *session, const struct id *run)
 {
     struct web *web = data;
+    const struct id *id = run != NULL ? run : session;
     bool wanted = false;
 
     feed_note(&web->feed, id);

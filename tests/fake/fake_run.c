@@ -86,12 +86,12 @@ void runs_unwatch(struct runs_watcher *watcher)
     list_remove(&watcher->link);
 }
 
-static void fake_changed(struct runs *runs, const struct id *id)
+static void fake_changed(struct runs *runs, const struct id *session, const struct id *run)
 {
     LIST_EACH(&runs->watchers, link) {
         struct runs_watcher *watcher = LIST_ENTRY(link, struct runs_watcher, link);
 
-        watcher->changed(watcher->data, id);
+        watcher->changed(watcher->data, session, run);
     }
 }
 
@@ -120,7 +120,7 @@ __attribute__((unused)) static void fake_event(struct runs *runs, struct run_rec
     if (store_run_update(runs->store, run, NULL, &event, &err) < 0)
         BUG(err.text);
     event_record_finish(&event);
-    fake_changed(runs, &run->id);
+    fake_changed(runs, &run->session, &run->id);
     fake_wake(runs);
 }
 
@@ -269,7 +269,7 @@ int session_delete(struct runs *runs, const struct id *id,
 
     if (store_session_delete(runs->store, id, err) < 0)
         return -1;
-    fake_changed(runs, id);
+    fake_changed(runs, id, NULL);
     deletion = NEW(struct fake_deletion);
     deletion->done = done;
     deletion->data = data;

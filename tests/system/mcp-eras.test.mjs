@@ -127,20 +127,29 @@ for (const era of ['legacy', 'modern']) {
 test('legacy: updates of a resource that was subscribed to, also from the next supervisor', { timeout: 120000 }, () => withLab({ model: false, agent: false },
     async lab => {
         const client = await lab.connect();
-        const { runId } = await client.tool('opencode_run_task', { agent: 'shell', task: `${hold}; echo more` });
+        const { runId, sessionId } = await client.tool('opencode_run_task', { agent: 'shell', task: `${hold}; echo more` });
         await waitFor('the gate is there', async () => (await lab.exec(runId, ['test', '-p', '/tmp/gate'])).code === 0);
         const updates = uri => client.stray.filter(one => one.method === 'notifications/resources/updated' && one.params.uri === uri).length;
-        for (const kind of ['log', 'diff', 'result'])
-            await client.request('resources/subscribe', { uri: `run://${runId}/${kind}` });
+        const session = `session://${sessionId}`;
+        for (const uri of [...['log', 'diff', 'result'].map(kind => `run://${runId}/${kind}`), session])
+            await client.request('resources/subscribe', { uri });
+        await client.tool('opencode_run_task', { agent: 'shell', task: 'echo later', sessionId });
+        await waitFor('the new run of the session is told', () => updates(session));
         await client.request('resources/unsubscribe', { uri: `run://${runId}/result` });
         assert.equal(await code(client.request('resources/subscribe', { uri: 'x:y' })), -32002);
         await lab.killSupervisor();
         await lab.startSupervisor();
         await waitFor('the run was taken up', async () => (await client.tool('opencode_get_result', { runId })).status === 'running');
+        const before = updates(session);
         await release(lab, runId);
         await waitFor('the diff is told', () => updates(`run://${runId}/diff`));
         assert.ok(updates(`run://${runId}/log`) >= 1);
         assert.equal(updates(`run://${runId}/result`), 0);
+        await waitFor('the session is told', () => updates(session) > before);
+        await waitFor('it has nothing to do', async () => (await client.tool('opencode_list_runs', { sessionId })).runs.every(one => one.status === 'completed'));
+        const last = updates(session);
+        await lab.ctl(['rm', sessionId]);
+        await waitFor('its deletion is told', () => updates(session) > last);
     }));
 
 test('modern: a subscription tells of resources and tasks, and ends with its cancel', { timeout: 120000 }, () => withLab({ model: false, agent: false },

@@ -534,14 +534,20 @@ TEST(a_secret_goes_in_by_a_blob_and_never_comes_out)
     with_control(body_secret);
 }
 
+static const char *about_session(void)
+{
+    static char body[200];
+
+    snprintf(body, sizeof(body), "{\"sessionId\":\"%s\"}", lab.run.session.text);
+    return body;
+}
+
 static void body_delete(void)
 {
     struct client *client = join_as("ctl");
-    char body[200];
 
-    snprintf(body, sizeof(body), "{\"sessionId\":\"%s\"}", lab.run.session.text);
-    WANT(answers(client, "session.delete", body, lab.run.session.text));
-    WANT(answers(client, "session.delete", body, "not_found"));
+    WANT(answers(client, "session.delete", about_session(), lab.run.session.text));
+    WANT(answers(client, "session.delete", about_session(), "not_found"));
     WANT(answers(client, "run.get", about_run(""), "not_found"));
     client_free(client);
 }
@@ -549,6 +555,66 @@ static void body_delete(void)
 TEST(a_session_can_be_deleted)
 {
     with_control(body_delete);
+}
+
+static void want_next(struct client *client, enum envelope_kind kind, const char *name,
+                      const char *value)
+{
+    struct client_message message;
+    struct error err = ERROR_INIT;
+    const struct json_value *member;
+
+    WANT(client_next(client, 5000, &message, &err) == 1);
+    member = json_get(message.envelope.body, name);
+    WANT(message.envelope.kind == kind);
+    WANT(value != NULL ? str_equal(json_string(member), value) : member == NULL);
+    client_message_finish(&message);
+}
+
+static void body_watch(void)
+{
+    struct client *client = join_as("test");
+    struct client *other = join_as("ctl");
+    const char *session = lab.run.session.text;
+    struct error err = ERROR_INIT;
+
+    WANT(answers(other, "session.watch", "{\"sessionId\":\"ses_1\"}", "invalid"));
+    WANT(client_send(client, "session.watch", about_session(), NULL, 0, &err) != 0);
+    want_next(client, ENVELOPE_REPLY, "sessionId", session);
+    poke(1); /* five hundred changes of one run */
+    want_next(client, ENVELOPE_EVENT, "runId", lab.run.id.text);
+    WANT(answers(other, "session.delete", about_session(), session));
+    want_next(client, ENVELOPE_EVENT, "runId", NULL);
+    want_next(client, ENVELOPE_END, "runId", NULL);
+    WANT(answers(client, "session.watch", about_session(), "not_found"));
+    client_free(client);
+    client_free(other);
+}
+
+TEST(a_watched_session_tells_of_its_runs_until_it_is_deleted)
+{
+    lab.on_poke = flood;
+    with_control(body_watch);
+}
+
+static void body_watch_given_up(void)
+{
+    struct client *client = join_as("test");
+    struct error err = ERROR_INIT;
+
+    WANT(client_send(client, "session.watch", about_session(), NULL, 0, &err) != 0);
+    want_next(client, ENVELOPE_REPLY, "sessionId", lab.run.session.text);
+    client_free(client);
+    poke(1);
+    client = join_as("test");
+    WANT(answers(client, "session.list", "{}", lab.run.session.text));
+    client_free(client);
+}
+
+TEST(a_watch_ends_with_its_client)
+{
+    lab.on_poke = flood;
+    with_control(body_watch_given_up);
 }
 
 static void store_diff(int step)

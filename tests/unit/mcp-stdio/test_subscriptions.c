@@ -108,11 +108,63 @@ TEST(unsubscribing_ends_it)
     CHECK_EQ(lab_code(REQUEST("3", "resources/unsubscribe", "\"uri\":\"run://x/log\"")), 0);
 }
 
+#define SESSION_ID "ses_01m8m5px9s9re4ek3mehh1faea"
+#define SESSION_URI "session://" SESSION_ID
+
+/* The id of the stream of a watched session. */
+static uint64_t watch_session(void)
+{
+    log_set_sink(drop_line, NULL);
+    lab_start();
+    CHECK_EQ(lab_code(SUBSCRIBE("1", SESSION_URI)), 0);
+    lab_meet();
+    CHECK_STR(lab.peer.request.method, "session.watch");
+    CHECK_STR(json_string(json_get(lab.peer.request.body, "sessionId")), SESSION_ID);
+    peer_reply(&lab.peer, lab.peer.request.id, "{\"sessionId\":\"" SESSION_ID "\"}");
+    lab_turn(PEER_WAIT_MS);
+    return lab.peer.request.id;
+}
+
+TEST(a_session_is_told_of_until_it_is_deleted)
+{
+    AUTO_BUF struct buf frames = BUF_INIT(1000);
+    uint64_t events = watch_session();
+    struct error err = ERROR_INIT;
+
+    CHECK(lab_silent());
+    tell(events, "{\"runId\":\"" RUN_ID "\"}");
+    CHECK_STR(lab_line(), UPDATED(SESSION_URI));
+    tell(events, "{}");
+    CHECK(lab_silent());
+    CHECK_EQ(envelope_append_end(&frames, events, "{\"deleted\":true}", &err), 0);
+    peer_send(&lab.peer, &frames);
+    lab_turn(PEER_WAIT_MS);
+    CHECK_STR(lab_line(), UPDATED(SESSION_URI));
+    lab_pass(5000);
+    CHECK(lab_silent());
+    CHECK(peer_is_quiet(&lab.peer));
+    CHECK_EQ(server_deadline_ms(lab.server), UINT64_MAX);
+}
+
+TEST(a_session_that_is_not_there_is_told_of_never)
+{
+    AUTO_BUF struct buf frames = BUF_INIT(1000);
+    uint64_t events = watch_session();
+    struct error err = ERROR_INIT;
+    struct error refusal = ERROR_INIT;
+
+    error_set(&refusal, ERR_NOT_FOUND, 0, "no such session");
+    CHECK_EQ(envelope_append_error(&frames, events, &refusal, &err), 0);
+    peer_send(&lab.peer, &frames);
+    lab_pass(5000);
+    CHECK(lab_silent());
+    CHECK(peer_is_quiet(&lab.peer));
+}
+
 TEST(what_can_not_be_watched_is_refused)
 {
     lab_start_alone();
     CHECK_EQ(lab_code(SUBSCRIBE("1", "file:///x")), -32002);
-    CHECK_EQ(lab_code(SUBSCRIBE("1", "session://ses_1")), -32602);
     CHECK_EQ(lab_code(REQUEST("1", "resources/subscribe", "")), -32602);
     CHECK_EQ(lab_code(REQUEST("1", "resources/unsubscribe", "")), -32602);
     CHECK_EQ(lab_code(SUBSCRIBE("1", "ui://sandbox-mcp/run.html")), 0); /* never changes */

@@ -253,12 +253,13 @@ struct heard {
     char last[ID_SIZE];
 };
 
-static void on_changed(void *data, const struct id *id)
+static void on_changed(void *data, const struct id *session, const struct id *run)
 {
     struct heard *heard = data;
 
+    CHECK(id_parse(ID_KIND_SESSION, session->text, NULL));
     heard->times++;
-    str_copy(heard->last, sizeof(heard->last), id->text);
+    str_copy(heard->last, sizeof(heard->last), run != NULL ? run->text : session->text);
 }
 
 TEST(a_watcher_hears_of_each_change_until_it_looks_away)
@@ -277,6 +278,8 @@ TEST(a_watcher_hears_of_each_change_until_it_looks_away)
     wait_for_end(&rig, &run);
     CHECK(heard.times > 5);
     CHECK_STR(heard.last, run.id.text);
+    CHECK_EQ(session_rename(rig.runs, &run.session, "another", &err), 0);
+    CHECK_STR(heard.last, run.session.text);
     runs_unwatch(&watcher);
     heard.times = 0;
     run_record_finish(&run);
