@@ -81,7 +81,7 @@ struct upstream_callbacks client_response_callbacks(struct client_conn *conn);
 void client_refuse_for_secret(struct client_conn *conn, const struct error *err);
 /* The request's headers and path as they go upstream; the path is freed with inject_path_free. */
 int client_put_credential(struct client_conn *conn, const struct http_request *request,
-                          struct curl_slist **headers, char **path, struct error *err);
+                          struct buf *lines, char **path, struct error *err);
 void client_pass_on(struct client_conn *conn, const struct http_request *request);
 /* False: the request was refused, for good. */
 bool client_budget_allows(struct client_conn *conn);

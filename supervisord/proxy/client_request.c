@@ -34,15 +34,15 @@ static struct inject_source source_of(const struct client_conn *conn)
     };
 }
 
-/* The request's headers and path as they go upstream; the path is freed with inject_path_free. */
 int client_put_credential(struct client_conn *conn, const struct http_request *request,
-                          struct curl_slist **headers, char **path, struct error *err)
+                          struct buf *lines, char **path, struct error *err)
 {
     struct exchange *exchange = &conn->exchange;
     const struct service *service = exchange->decision.service;
     const struct inject_source source = source_of(conn);
 
-    if (inject_headers(service, request, &source, headers, &exchange->veil, err) < 0)
+    proxy_rest_soon(conn->run->proxy);
+    if (inject_headers(service, request, &source, lines, &exchange->veil, err) < 0)
         return -1;
     if (service->inject != INJECT_QUERY || source.vault == NULL) {
         *path = mem_strdup(exchange->decision.upstream_path);
@@ -51,7 +51,7 @@ int client_put_credential(struct client_conn *conn, const struct http_request *r
     if (inject_query(service, exchange->decision.upstream_path, &source, path, &exchange->veil,
                      err) == 0)
         return 0;
-    inject_free(*headers);
+    inject_free(lines);
     return -1;
 }
 
@@ -86,6 +86,7 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
                                                     : proxy->options.upstream_idle_ms,
     };
     struct error err = ERROR_INIT;
+    struct buf lines;
     char *path = NULL;
     int status;
 
@@ -93,13 +94,15 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
         client_answer_failure(conn, client_failure(UPSTREAM_END_OTHER));
         return;
     }
-    if (client_put_credential(conn, request, &options.headers, &path, &err) < 0) {
+    if (client_put_credential(conn, request, &lines, &path, &err) < 0) {
         client_refuse_for_secret(conn, &err);
         return;
     }
     options.path = path;
+    options.lines = &lines;
     status = upstream_start(&exchange->upstream, proxy->loop, &options, &callbacks, &err);
     inject_path_free(path);
+    inject_free(&lines);
     if (status < 0) {
         exchange->upstream = NULL;
         client_answer_failure(conn, client_failure(UPSTREAM_END_OTHER));

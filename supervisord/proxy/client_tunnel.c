@@ -104,7 +104,7 @@ void client_pass_upgrade(struct client_conn *conn, const struct http_request *re
     const struct service *service = exchange->decision.service;
     struct proxy *proxy = conn->run->proxy;
     struct relay_options options = { .host = &service->where, .exception = service->exception };
-    struct curl_slist *lines = NULL;
+    struct buf lines;
     struct error err = ERROR_INIT;
     struct buf head;
     char *path;
@@ -123,9 +123,9 @@ void client_pass_upgrade(struct client_conn *conn, const struct http_request *re
     }
     buf_init(&head, UPGRADE_HEAD_MAX);
     (void)buf_reserve(&head, UPGRADE_HEAD_MAX - 1); /* growing would leave copies behind */
-    upgrade_write(&head, service, path, request, lines);
+    upgrade_write(&head, service, path, request, &lines);
     inject_path_free(path);
-    inject_free(lines);
+    inject_free(&lines);
     options.upgrade = &head;
     options.veil = exchange->veil;
     start_relay(conn, &options);

@@ -275,13 +275,18 @@ static int send_request(struct errand *errand, const struct errand_options *opti
                                          .head_timeout_ms = options->timeout_ms,
                                          .idle_timeout_ms = options->timeout_ms };
     struct http_request request;
+    struct buf lines;
     int rc;
 
     make_request(&request, options);
     upstream.request = &request;
-    rc = inject_headers(errand->service, &request, &source, &upstream.headers, &errand->veil, err);
-    if (rc == 0)
+    upstream.lines = &lines;
+    rc = inject_headers(errand->service, &request, &source, &lines, &errand->veil, err);
+    inject_cache_rest(&errand->cache);
+    if (rc == 0) {
         rc = upstream_start(&errand->upstream, errand->proxy->loop, &upstream, &callbacks, err);
+        inject_free(&lines);
+    }
     http_request_finish(&request);
     if (rc < 0)
         return -1;

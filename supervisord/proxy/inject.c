@@ -1,4 +1,4 @@
-/* inject.c: every byte of the list was checked before; libcurl sends it as it is. */
+/* inject.c: every byte of the lines was checked before; they are sent as they are. */
 #include "proxy/inject.h"
 
 #include <sodium.h>
@@ -64,60 +64,53 @@ bool inject_drops(const struct service *service, const char *name)
            strcasecmp(name, service->inject_header) == 0;
 }
 
-static void append(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *longer = curl_slist_append(*list, line);
+#define IDENTITY "Accept-Encoding: identity\r\n"
 
-    if (longer == NULL)
-        BUG("no memory for a header");
-    *list = longer;
+static void append_header(struct buf *out, const char *name, const char *value)
+{
+    buf_append_str(out, name);
+    buf_append_str(out, *value != '\0' ? ": " : ":");
+    buf_append_str(out, value);
+    buf_append(out, "\r\n", 2);
 }
 
-/* libcurl takes "Name;" for a header with an empty value and "Name:" for one to leave out. */
-static void append_header(struct curl_slist **list, const char *name, const char *value)
+/* At most; what is left out is counted as well. */
+static size_t client_headers_size(const struct http_request *request)
 {
-    size_t name_len = strlen(name);
-    size_t value_len = strlen(value);
-    AUTO_FREE
-    char *line = mem_new(name_len + value_len + 3);
+    size_t size = sizeof(IDENTITY);
 
-    memcpy(line, name, name_len);
-    if (value_len == 0) {
-        memcpy(line + name_len, ";", 2);
-    } else {
-        memcpy(line + name_len, ": ", 2);
-        memcpy(line + name_len + 2, value, value_len + 1);
-    }
-    append(list, line);
+    for (size_t i = 0; i < request->headers.count; i++)
+        size += strlen(request->headers.items[i].name) + strlen(request->headers.items[i].value) +
+                strlen(": \r\n");
+    return size;
 }
 
-static void append_client_headers(struct curl_slist **list, const struct service *service,
+static void append_client_headers(struct buf *out, const struct service *service,
                                   const struct http_request *request)
 {
     const struct http_headers *headers = &request->headers;
-    bool accepts = false;
-    bool typed = false;
 
     for (size_t i = 0; i < headers->count; i++) {
         const struct http_header *header = &headers->items[i];
 
-        if (http_headers_hop_by_hop(headers, header->name))
-            continue;
-        accepts |= strcasecmp(header->name, "accept") == 0;
-        typed |= strcasecmp(header->name, "content-type") == 0;
-        if (!inject_drops(service, header->name))
-            append_header(list, header->name, header->value);
+        if (!http_headers_hop_by_hop(headers, header->name) && !inject_drops(service, header->name))
+            append_header(out, header->name, header->value);
     }
-    /* What libcurl would add by itself. */
-    append(list, "Expect:");
-    if (!accepts)
-        append(list, "Accept:");
-    if (!typed)
-        append(list, "Content-Type:");
-    if (service->egress)
-        return;
     /* An event stream must be readable for its end, and an answer for a reflected secret. */
-    append(list, "Accept-Encoding: identity");
+    if (!service->egress)
+        buf_append_str(out, IDENTITY);
+}
+
+/* Memory of the right size from the start: growing would leave copies of the credential behind. */
+static void begin_lines(struct buf *out, const struct service *service,
+                        const struct http_request *request, size_t credential_size)
+{
+    size_t size = client_headers_size(request) + credential_size;
+
+    buf_init(out, size);
+    if (buf_reserve(out, size) == NULL)
+        BUG("no memory for headers");
+    append_client_headers(out, service, request);
 }
 
 /* A line end would start a header of the secret's own, so only printable ASCII is taken. */
@@ -147,20 +140,26 @@ static char *render_basic(const struct service *service, const char *value, size
     return encoded;
 }
 
-/* By hand into memory of the right size: the printf family leaves copies behind when it grows. */
-static void append_line(struct curl_slist **list, const struct service *service, const char *shown,
-                        size_t shown_len)
+/* At most, with a secret of LEN bytes. */
+static size_t credential_size(const struct service *service, size_t len)
 {
-    size_t size = strlen(service->inject_header) + 2 + strlen(service->inject_before) + shown_len +
-                  strlen(service->inject_after) + 1;
-    char *line = mem_new_zero(1, size);
-    char *to = stpcpy(stpcpy(stpcpy(line, service->inject_header), ": "), service->inject_before);
+    size_t user = service->basic_user != NULL ? strlen(service->basic_user) : 0;
 
-    memcpy(to, shown, shown_len);
-    memcpy(to + shown_len, service->inject_after, strlen(service->inject_after));
-    append(list, line);
-    sodium_memzero(line, size);
-    free(line);
+    return strlen(service->inject_header) + strlen(service->inject_before) +
+           strlen(service->inject_after) + strlen(": \r\n") +
+           sodium_base64_encoded_len(user + 1 + len, sodium_base64_VARIANT_ORIGINAL);
+}
+
+static void append_credential(struct buf *out, const struct service *service,
+                              const struct scrub_source *shown)
+{
+    buf_append_str(out, service->inject_header);
+    buf_append_str(out, ": ");
+    buf_append_str(out, service->inject_before);
+    buf_append(out, shown->text, shown->len);
+    buf_append_str(out, service->inject_after);
+    buf_append(out, "\r\n", 2);
+    BUG_ON(out->failed);
 }
 
 static struct inject_veil *veil_new(struct scrub_set *set)
@@ -200,17 +199,34 @@ static bool cached_veil(const struct inject_cache *cache, const struct secret *s
     return true;
 }
 
+void inject_cache_rest(struct inject_cache *cache)
+{
+    if (cache->open)
+        secret_shut(cache->secret);
+    cache->open = false;
+}
+
 void inject_cache_finish(struct inject_cache *cache)
 {
+    inject_cache_rest(cache);
     secret_unref(cache->secret);
     scrub_set_unref(cache->set);
     *cache = (struct inject_cache){ 0 };
 }
 
+/* SECRET is open; requests come in crowds, and to open and shut it are two system calls. */
+static void leave_open(struct inject_cache *cache, struct secret *secret)
+{
+    if (cache->secret == secret && !cache->open)
+        cache->open = true;
+    else
+        secret_shut(secret);
+}
+
 /* SECRET is open as VALUE. */
-static int use_secret(struct curl_slist **list, const struct service *service,
-                      struct secret *secret, const struct scrub_source *value,
-                      struct inject_cache *cache, struct inject_veil **veil, struct error *err)
+static int use_secret(struct buf *out, const struct service *service, struct secret *secret,
+                      const struct scrub_source *value, struct inject_cache *cache,
+                      struct inject_veil **veil, struct error *err)
 {
     struct scrub_source shown[2] = { *value };
     size_t count = 1;
@@ -223,7 +239,7 @@ static int use_secret(struct curl_slist **list, const struct service *service,
         encoded = render_basic(service, value->text, value->len);
         shown[count++] = (struct scrub_source){ encoded, strlen(encoded) };
     }
-    append_line(list, service, shown[count - 1].text, shown[count - 1].len);
+    append_credential(out, service, &shown[count - 1]);
     if (!cached_veil(cache, secret, veil))
         status = make_veil(cache, secret, shown, count, veil, err);
     if (encoded != NULL)
@@ -233,43 +249,36 @@ static int use_secret(struct curl_slist **list, const struct service *service,
 }
 
 int inject_headers(const struct service *service, const struct http_request *request,
-                   const struct inject_source *source, struct curl_slist **out,
-                   struct inject_veil **veil, struct error *err)
+                   const struct inject_source *source, struct buf *out, struct inject_veil **veil,
+                   struct error *err)
 {
-    struct curl_slist *list = NULL;
+    bool bare =
+        service->inject == INJECT_NONE || service->inject == INJECT_QUERY || source->vault == NULL;
+    struct error why = ERROR_INIT;
     struct scrub_source value;
     struct secret *secret;
-    struct error why = ERROR_INIT;
     int status;
 
     *veil = NULL;
-    append_client_headers(&list, service, request);
-    if (service->inject == INJECT_NONE || service->inject == INJECT_QUERY ||
-        source->vault == NULL) {
-        *out = list;
-        return 0;
-    }
-    secret = vault_get(source->vault, service->secret, &why);
-    if (secret == NULL && service->git && why.code == ERR_NOT_FOUND) {
-        /* Public repositories need none; of a private one git is told by its server. */
-        *out = list;
-        return 0;
-    }
-    if (secret == NULL) {
-        inject_free(list);
+    *out = (struct buf){ 0 };
+    secret = bare ? NULL : vault_get(source->vault, service->secret, &why);
+    if (secret == NULL && !bare && !(service->git && why.code == ERR_NOT_FOUND)) {
         *err = why;
         return -1;
     }
-    value.text = secret_open(secret, &value.len);
-    status = use_secret(&list, service, secret, &value, source->cache, veil, err);
-    secret_shut(secret);
-    secret_unref(secret);
-    if (status < 0) {
-        inject_free(list);
-        return -1;
+    if (secret == NULL) {
+        /* Public repositories need none; of a private one git is told by its server. */
+        begin_lines(out, service, request, 0);
+        return 0;
     }
-    *out = list;
-    return 0;
+    value.text = secret_open(secret, &value.len);
+    begin_lines(out, service, request, credential_size(service, value.len));
+    status = use_secret(out, service, secret, &value, source->cache, veil, err);
+    leave_open(source->cache, secret);
+    secret_unref(secret);
+    if (status < 0)
+        inject_free(out);
+    return status;
 }
 
 /* Appends VALUE with all but unreserved characters escaped; TO has room for three bytes each. */
@@ -333,7 +342,7 @@ int inject_query(const struct service *service, const char *path,
         return -1;
     value.text = secret_open(secret, &value.len);
     status = append_parameter(service, path, secret, &value, source->cache, out, veil, err);
-    secret_shut(secret);
+    leave_open(source->cache, secret);
     secret_unref(secret);
     return status;
 }
@@ -345,11 +354,11 @@ void inject_path_free(char *path)
     free(path);
 }
 
-void inject_free(struct curl_slist *list)
+void inject_free(struct buf *lines)
 {
-    for (struct curl_slist *item = list; item != NULL; item = item->next)
-        sodium_memzero(item->data, strlen(item->data));
-    curl_slist_free_all(list);
+    if (lines->data != NULL)
+        sodium_memzero(lines->data, lines->cap);
+    buf_finish(lines);
 }
 
 /* Veils

@@ -3,8 +3,6 @@
 #ifndef PROXY_INJECT_H
 #define PROXY_INJECT_H
 
-#include <curl/curl.h>
-
 #include "http/http.h"
 #include "proxy/services.h"
 #include "vault/vault.h"
@@ -17,22 +15,27 @@ struct scrub_set;
 struct inject_cache {
     struct secret *secret;
     struct scrub_set *set;
+    bool open; /* the secret's bytes are readable */
 };
 void inject_cache_finish(struct inject_cache *cache);
+/* A secret that was put in stays readable for the next request; call this before the loop sleeps.
+ */
+void inject_cache_rest(struct inject_cache *cache);
 
 struct inject_source {
     struct vault *vault;        /* NULL: the request goes without a credential */
     struct inject_cache *cache; /* of the service */
 };
 
-/* Builds libcurl's header list for REQUEST, and the veil for its response. A git service without
- * its secret goes without one. ERR->code is ERR_NOT_FOUND when the secret isn't there, ERR_INVALID
- * when it can't be a header value, ERR_LIMIT without guarded memory. *OUT is freed with inject_free
- * as soon as libcurl is done with it, *VEIL (which may be NULL: nothing to hide) with
+/* Writes REQUEST's headers as they go upstream, but those of framing, as lines that each end with
+ * CRLF, and makes the veil for its response. A git service without its secret goes without one.
+ * ERR->code is ERR_NOT_FOUND when the secret isn't there, ERR_INVALID when it can't be a header
+ * value, ERR_LIMIT without guarded memory. OUT (nothing in it on failure) is freed with inject_free
+ * as soon as it was copied to where it goes out, *VEIL (which may be NULL: nothing to hide) with
  * inject_veil_free. */
 int inject_headers(const struct service *service, const struct http_request *request,
-                   const struct inject_source *source, struct curl_slist **out,
-                   struct inject_veil **veil, struct error *err);
+                   const struct inject_source *source, struct buf *out, struct inject_veil **veil,
+                   struct error *err);
 /* Of a service whose credential goes into the query: PATH with it, as *OUT, and the veil. Errors as
  * above; SOURCE has a vault. */
 int inject_query(const struct service *service, const char *path,
@@ -41,7 +44,7 @@ int inject_query(const struct service *service, const char *path,
 /* Wipes, then frees; NULL is fine. */
 void inject_path_free(char *path);
 /* Wipes, then frees. */
-void inject_free(struct curl_slist *list);
+void inject_free(struct buf *lines);
 
 /* The functions take NULL for a veil that hides nothing. */
 void inject_veil_free(struct inject_veil *veil);

@@ -43,9 +43,24 @@ void proxy_part_closed(struct proxy *proxy)
         done(data);
 }
 
-static void on_closer_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     proxy_part_closed(handle->data);
+}
+
+static void on_rest(uv_prepare_t *prepare)
+{
+    struct proxy *proxy = prepare->data;
+
+    for (size_t i = 0; i < proxy->services.count; i++)
+        inject_cache_rest(&proxy->caches[i]);
+    uv_prepare_stop(prepare);
+}
+
+void proxy_rest_soon(struct proxy *proxy)
+{
+    if (!proxy->closing)
+        uv_prepare_start(&proxy->rest, on_rest);
 }
 
 static void fill_defaults(struct proxy_options *options)
@@ -118,7 +133,9 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
     list_init(&proxy->runs);
     uv_idle_init(loop, &proxy->closer);
     proxy->closer.data = proxy;
-    proxy->open = 1;
+    uv_prepare_init(loop, &proxy->rest);
+    proxy->rest.data = proxy;
+    proxy->open = 2;
     *out = proxy;
     return 0;
 }
@@ -394,7 +411,8 @@ void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data)
         cut_run(LIST_ENTRY(proxy->runs.next, struct run, link));
     if (proxy->errands != NULL)
         curl_loop_close(proxy->errands, on_errands_closed, proxy);
-    uv_close((uv_handle_t *)&proxy->closer, on_closer_closed);
+    uv_close((uv_handle_t *)&proxy->closer, on_handle_closed);
+    uv_close((uv_handle_t *)&proxy->rest, on_handle_closed);
 }
 
 bool proxy_push_branch(const struct proxy *proxy, const char *service, const char *wanted,

@@ -22,6 +22,7 @@ struct proxy {
     char *ca_file;
     struct services services;
     struct inject_cache *caches; /* one a service */
+    uv_prepare_t rest;           /* runs once after a secret was used: before the loop sleeps */
     struct egress egress;
     struct ca *ca;                  /* borrowed; NULL: none */
     struct tls_context *tls_server; /* for clients; NULL without a CA */
@@ -29,7 +30,7 @@ struct proxy {
     struct curl_loop *errands;      /* errand.c's; made at first use */
     struct list runs;               /* run::link */
     uv_idle_t closer; /* takes part in closing, so that DONE always comes from the loop */
-    unsigned open;    /* runs, also those being closed, and the handle */
+    unsigned open;    /* runs, also those being closed, and the two handles */
     bool closing;
     void (*done)(void *data);
     void *done_data;
@@ -70,6 +71,8 @@ struct curl_loop *run_hosts(struct run *run, struct error *err);
 /* Of proxy::open. */
 void proxy_part_opened(struct proxy *proxy);
 void proxy_part_closed(struct proxy *proxy);
+/* Secrets were used: they are shut before the loop sleeps. */
+void proxy_rest_soon(struct proxy *proxy);
 /* The context for TLS towards services, or NULL with ERR. */
 struct tls_context *proxy_tls_client(struct proxy *proxy, struct error *err);
 /* A byte went either way. */

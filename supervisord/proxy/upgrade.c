@@ -11,25 +11,21 @@
 
 #define ACCEPT_SIZE 32 /* base64 of a SHA-1, with NUL */
 
-/* LINE is a header as libcurl takes it: "Name: value", "Name;" for an empty value, "Name:" for one
- * to leave out. */
-static void write_line(struct buf *out, const char *line)
+static void append_lines(struct buf *out, const struct buf *lines)
 {
-    size_t len = strlen(line);
+    static const char extensions[] = "sec-websocket-extensions:";
+    const char *end = lines->data + lines->len;
+    const char *next;
 
-    if (strncasecmp(line, "sec-websocket-extensions:", 25) == 0 || line[len - 1] == ':')
-        return;
-    if (line[len - 1] == ';' && strchr(line, ':') == NULL) {
-        buf_append(out, line, len - 1);
-        buf_append_str(out, ":\r\n");
-        return;
+    for (const char *line = lines->data; line < end; line = next) {
+        next = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
+        if (strncasecmp(line, extensions, strlen(extensions)) != 0)
+            buf_append(out, line, (size_t)(next - line));
     }
-    buf_append(out, line, len);
-    buf_append_str(out, "\r\n");
 }
 
 void upgrade_write(struct buf *out, const struct service *service, const char *path,
-                   const struct http_request *request, const struct curl_slist *headers)
+                   const struct http_request *request, const struct buf *lines)
 {
     buf_append_str(out, request->method);
     buf_append_char(out, ' ');
@@ -37,8 +33,7 @@ void upgrade_write(struct buf *out, const struct service *service, const char *p
     buf_append_str(out, " HTTP/1.1\r\nHost: ");
     buf_append_str(out, service->host);
     buf_append_str(out, "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
-    for (const struct curl_slist *item = headers; item != NULL; item = item->next)
-        write_line(out, item->data);
+    append_lines(out, lines);
     buf_append_str(out, "\r\n");
 }
 

@@ -47,8 +47,8 @@ struct upstream_options {
     const struct service *service;
     const char *path; /* canonical, with the query */
     const struct http_request *request;
-    struct curl_slist *headers; /* from inject_headers; taken, wiped and freed also on failure */
-    const char *ca_file;        /* NULL: the system's; libcurl's only, as the next */
+    const struct buf *lines; /* from inject_headers; copied before upstream_start returns */
+    const char *ca_file;     /* NULL: the system's; libcurl's only, as the next */
     uint64_t connect_timeout_ms;
     uint64_t head_timeout_ms; /* no byte either way until the response's head */
     uint64_t idle_timeout_ms; /* the same from then on */

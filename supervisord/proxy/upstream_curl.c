@@ -3,6 +3,7 @@
  * pass. */
 #include "proxy/upstream_internal.h"
 
+#include <sodium.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -56,12 +57,29 @@ static void on_idle_closed(uv_handle_t *handle)
     free(CONTAINER_OF(handle, struct transfer, idle));
 }
 
+/* Wipes, then frees. */
+static void free_headers(struct curl_slist *list)
+{
+    for (struct curl_slist *item = list; item != NULL; item = item->next)
+        sodium_memzero(item->data, strlen(item->data));
+    curl_slist_free_all(list);
+}
+
+static void append_text(struct transfer *upstream, const char *text)
+{
+    struct curl_slist *longer = curl_slist_append(upstream->headers, text);
+
+    if (longer == NULL)
+        BUG("no memory for a header");
+    upstream->headers = longer;
+}
+
 /* Memory goes with the timer; everything else now. */
 static void release(struct transfer *upstream)
 {
     if (upstream->easy != NULL)
         curl_loop_give_handle(upstream->curl, upstream->easy);
-    inject_free(upstream->headers);
+    free_headers(upstream->headers);
     upstream->easy = NULL;
     upstream->headers = NULL;
     buf_finish(&upstream->upload);
@@ -411,6 +429,41 @@ static void set_connection(CURL *easy, struct transfer *upstream,
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, upstream);
 }
 
+/* LINE ends with a line feed behind END. In libcurl's form "Name;" has an empty value. */
+static void add_header(struct transfer *upstream, const char *line, const char *end)
+{
+    size_t len = (size_t)(end - line) - strlen("\r\n");
+    AUTO_FREE
+    char *text = mem_strndup(line, len);
+
+    if (text[len - 1] == ':')
+        text[len - 1] = ';';
+    append_text(upstream, text);
+    sodium_memzero(text, len);
+}
+
+/* And takes out what libcurl would add by itself. */
+static void set_headers(struct transfer *upstream, const struct upstream_options *options)
+{
+    static const char *const own[] = { "Accept", "Content-Type", "Expect" };
+    const struct http_headers *given = &options->request->headers;
+    const char *end = options->lines->data + options->lines->len;
+    const char *next;
+
+    for (const char *line = options->lines->data; line < end; line = next) {
+        next = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
+        add_header(upstream, line, next);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+        AUTO_FREE
+        char *without = mem_printf("%s:", own[i]);
+
+        if (strcmp(own[i], "Expect") == 0 || http_headers_get(given, own[i]) == NULL)
+            append_text(upstream, without);
+    }
+    curl_easy_setopt(upstream->easy, CURLOPT_HTTPHEADER, upstream->headers);
+}
+
 static void set_options(struct transfer *upstream, const struct upstream_options *options)
 {
     size_t size = strlen(options->service->origin) + strlen(options->path) + 1;
@@ -423,7 +476,7 @@ static void set_options(struct transfer *upstream, const struct upstream_options
     inject_path_free(url); /* a credential may be in it */
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, upstream->headers);
+    set_headers(upstream, options);
     set_method(easy, options->request);
     set_trust(easy, options->ca_file);
     set_connection(easy, upstream, options);
@@ -442,7 +495,6 @@ int upstream_curl_start(struct upstream **out, uv_loop_t *loop,
     uv_timer_init(loop, &upstream->idle);
     upstream->base.way = &by_curl;
     upstream->curl = options->curl;
-    upstream->headers = options->headers;
     upstream->callbacks = *callbacks;
     upstream->exception = options->service->exception;
     upstream->head_timeout_ms = options->head_timeout_ms;

@@ -85,30 +85,10 @@ static void touch(struct direct *direct)
  * ------------------------------------------------------------------------------------------------------
  */
 
-/* In libcurl's form: "NAME;" has no value, "NAME:" is left out. */
-static void write_line(struct buf *out, const char *line)
-{
-    size_t len = strlen(line);
-
-    if (line[len - 1] == ':')
-        return;
-    if (line[len - 1] == ';' && memchr(line, ':', len) == NULL) {
-        buf_append(out, line, len - 1);
-        buf_append(out, ":\r\n", 3);
-        return;
-    }
-    buf_append(out, line, len);
-    buf_append(out, "\r\n", 2);
-}
-
 static size_t head_size(const struct upstream_options *options)
 {
-    size_t size = strlen(options->request->method) + strlen(options->path) +
-                  strlen(options->service->host) + 128;
-
-    for (const struct curl_slist *item = options->headers; item != NULL; item = item->next)
-        size += strlen(item->data) + 3;
-    return size;
+    return strlen(options->request->method) + strlen(options->path) +
+           strlen(options->service->host) + options->lines->len + 128;
 }
 
 static bool takes_body(const char *method)
@@ -133,8 +113,7 @@ static void write_head(struct direct *direct, const struct upstream_options *opt
     buf_append_str(out, " HTTP/1.1\r\nHost: ");
     buf_append_str(out, options->service->host);
     buf_append_str(out, "\r\n");
-    for (const struct curl_slist *item = options->headers; item != NULL; item = item->next)
-        write_line(out, item->data);
+    buf_append(out, options->lines->data, options->lines->len);
     if (request->body_kind == HTTP_BODY_CHUNKED)
         buf_append_str(out, "Transfer-Encoding: chunked\r\n");
     else if (request->body_kind == HTTP_BODY_LENGTH || takes_body(request->method))
@@ -423,7 +402,6 @@ int upstream_direct_start(struct upstream **out, uv_loop_t *loop,
     direct->reply.on_body = on_reply_body;
     direct->reply.data = direct;
     write_head(direct, options);
-    inject_free(options->headers);
     uv_timer_init(loop, &direct->idle);
     touch(direct);
     if (take_conn(direct, false, err) < 0) {

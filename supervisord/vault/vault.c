@@ -17,6 +17,8 @@
 #include "common/str.h"
 #include "vault/vault_internal.h"
 
+#define LOOK_MS 1000 /* an opened file is looked at again after this */
+
 /* Which content of a file was opened: any change of the file changes one of these. */
 struct stamp {
     ino_t inode;
@@ -32,7 +34,8 @@ struct entry {
     char *name;
     struct secret *secret;
     uint64_t updated_ms;
-    struct stamp stamp; /* opened ones only */
+    struct stamp stamp; /* opened ones only, as the next */
+    uint64_t looked_ms; /* steady time at which the file was looked at */
 };
 
 struct vault {
@@ -298,27 +301,31 @@ void vault_take_environment(struct vault *vault, const char *name)
     entry_new(&vault->environment, name, secret)->updated_ms = clock_wall_ms(vault->clock);
 }
 
-/* NULL without an error when there is no such file. */
-static struct secret *open_stored(struct vault *vault, const char *name, bool *exists,
-                                  struct error *err)
+/* ENTRY: what is known of the file, or NULL. NULL without an error when there is no such file. */
+static struct secret *open_stored(struct vault *vault, const char *name, struct entry *entry,
+                                  bool *exists, struct error *err)
 {
     AUTO_FREE
     char *path = file_of(vault, name);
     AUTO_FREE
     char *data = NULL;
-    struct entry *entry = entry_find(&vault->opened, name);
     struct stamp stamp;
     size_t len;
 
     *exists = file_stamp(path, &stamp);
-    if (*exists && entry != NULL && stamp_equal(&entry->stamp, &stamp))
+    if (*exists && entry != NULL && stamp_equal(&entry->stamp, &stamp)) {
+        entry->looked_ms = clock_mono_ms(vault->clock);
         return secret_ref(entry->secret);
+    }
     entry_free(entry);
     if (!*exists || fd_read_file(path, SEAL_MAX, &data, &len, err) < 0)
         return NULL;
     struct secret *secret = unseal(vault->key, name, data, len, err);
-    if (secret != NULL)
-        entry_new(&vault->opened, name, secret_ref(secret))->stamp = stamp;
+    if (secret != NULL) {
+        entry = entry_new(&vault->opened, name, secret_ref(secret));
+        entry->stamp = stamp;
+        entry->looked_ms = clock_mono_ms(vault->clock);
+    }
     return secret;
 }
 
@@ -328,7 +335,10 @@ struct secret *vault_get(struct vault *vault, const char *name, struct error *er
 
     if (check_name(name, err) < 0)
         return NULL;
-    struct secret *secret = open_stored(vault, name, &exists, err);
+    struct entry *opened = entry_find(&vault->opened, name);
+    if (opened != NULL && clock_mono_ms(vault->clock) - opened->looked_ms < LOOK_MS)
+        return secret_ref(opened->secret);
+    struct secret *secret = open_stored(vault, name, opened, &exists, err);
     if (secret != NULL)
         return secret;
     if (exists) {

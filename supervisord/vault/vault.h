@@ -2,7 +2,8 @@
  * name as additional data; the master key comes from a systemd credential
  * ($CREDENTIALS_DIRECTORY/sandbox-mcp-key, at least 32 bytes), else from the 0600 file
  * state/vault.key, made at first use. An opened secret stays in memory as long as its file is
- * unchanged. Synchronous; files are small. */
+ * unchanged: what this process stores or deletes holds at once, what somebody else does to the file
+ * within a second. Synchronous; files are small. */
 #ifndef VAULT_VAULT_H
 #define VAULT_VAULT_H
 

@@ -55,7 +55,7 @@ static void put(struct rig *rig, const char *value)
 /* All lines, each ended by a line feed; freed by the caller. */
 static char *lines(struct rig *rig)
 {
-    struct curl_slist *list = NULL;
+    struct buf list = { 0 };
     struct inject_veil *veil = NULL;
     struct error err = ERROR_INIT;
     AUTO_BUF struct buf text;
@@ -64,9 +64,12 @@ static char *lines(struct rig *rig)
     CHECK_EQ(
         inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
         0);
-    for (struct curl_slist *item = list; item != NULL; item = item->next)
-        buf_printf(&text, "%s\n", item->data);
-    inject_free(list);
+    for (size_t i = 0; i < list.len; i++)
+        if (list.data[i] != '\r')
+            buf_append_char(&text, list.data[i]);
+        else
+            CHECK_EQ(list.data[i + 1], '\n');
+    inject_free(&list);
     inject_veil_free(veil);
     return buf_steal(&text);
 }
@@ -144,12 +147,9 @@ TEST(what_a_client_must_not_say_is_dropped)
     CHECK(strstr(text, "client-value") == NULL);
     CHECK(strstr(text, "Connection") == NULL);
     CHECK_HAS(text, "anthropic-version: 2023-06-01\n");
-    CHECK_HAS(text, "X-Empty;\n");
+    CHECK_HAS(text, "X-Empty:\n");
     CHECK_HAS(text, "X-Two: 1\nX-Two: 2\n");
     CHECK_HAS(text, "x-service-key: sk-1\n");
-    CHECK_HAS(text, "\nExpect:\n");
-    CHECK_HAS(text, "\nAccept:\n");
-    CHECK_HAS(text, "\nContent-Type:\n");
     CHECK_HAS(text, "\nAccept-Encoding: identity\n");
 }
 
@@ -165,16 +165,15 @@ TEST(what_a_client_says_itself_is_kept)
     AUTO_FREE
     char *text = lines(rig);
     CHECK_HAS(text, "Accept: */*\n");
-    CHECK(strstr(text, "Accept:\n") == NULL);
-    CHECK(strstr(text, "Content-Type:\n") == NULL);
+    CHECK_HAS(text, "Content-Type: application/json\n");
     CHECK_HAS(text, "Content-Encoding: gzip\n");
-    CHECK(strstr(text, "Accept-Encoding: gzip") == NULL);
+    CHECK(strcasestr(text, "Accept-Encoding: gzip") == NULL);
 }
 
 TEST(a_missing_or_unusable_secret_fails_closed)
 {
     struct rig *rig = start("x-api-key", "{KEY}");
-    struct curl_slist *list = NULL;
+    struct buf list = { 0 };
     struct inject_veil *veil = NULL;
     struct error err = ERROR_INIT;
 
@@ -192,7 +191,7 @@ TEST(a_missing_or_unusable_secret_fails_closed)
     CHECK_EQ(
         inject_headers(&rig->services.items[0], &rig->request, &rig->source, &list, &veil, &err),
         -1);
-    CHECK(list == NULL);
+    CHECK(list.data == NULL);
 }
 
 TEST(git_without_a_stored_credential_goes_as_anyone)
@@ -231,7 +230,7 @@ static char *veiled(struct inject_veil *veil, const char *body, size_t step)
 TEST(a_credential_that_comes_back_is_hidden_however_it_is_cut)
 {
     struct rig *rig = start("authorization", "Basic {KEY:basic:u}");
-    struct curl_slist *list = NULL;
+    struct buf list = { 0 };
     struct inject_veil *veil = NULL;
     struct error err = ERROR_INIT;
     static const char body[] =
@@ -258,14 +257,14 @@ TEST(a_credential_that_comes_back_is_hidden_however_it_is_cut)
     AUTO_FREE
     char *plain = veiled(NULL, "as it is", 3);
     CHECK_STR(plain, "as it is");
-    inject_free(list);
+    inject_free(&list);
     inject_veil_free(veil);
 }
 
 TEST(an_event_is_not_held_back)
 {
     struct rig *rig = start("x-api-key", "{KEY}");
-    struct curl_slist *list = NULL;
+    struct buf list = { 0 };
     struct inject_veil *veil = NULL;
     struct error err = ERROR_INIT;
     AUTO_BUF struct buf out;
@@ -277,7 +276,7 @@ TEST(an_event_is_not_held_back)
         0);
     inject_veil_feed(veil, "data: 1\n\n", 9, &out);
     CHECK_STR(buf_text(&out), "data: 1\n\n");
-    inject_free(list);
+    inject_free(&list);
     inject_veil_free(veil);
 }
 
@@ -287,7 +286,7 @@ TEST(a_new_secret_is_hidden_as_soon_as_it_is_stored)
     static const char *const keys[] = { "sk-ant-0123456789", "sk-ant-9876543210" };
 
     for (size_t i = 0; i < 2; i++) {
-        struct curl_slist *list = NULL;
+        struct buf list = { 0 };
         struct inject_veil *veil = NULL;
         struct error err = ERROR_INIT;
         AUTO_FREE
@@ -300,24 +299,46 @@ TEST(a_new_secret_is_hidden_as_soon_as_it_is_stored)
         inject_veil_text(veil, text);
         CHECK_STR(text, "*****************");
         CHECK_EQ(inject_veil_found(veil), 1);
-        inject_free(list);
+        inject_free(&list);
         inject_veil_free(veil);
     }
+}
+
+TEST(a_secret_is_shut_before_the_loop_sleeps)
+{
+    struct rig *rig = start("x-api-key", "{KEY}");
+
+    put(rig, "sk-ant-0123456789");
+    for (int i = 0; i < 3; i++) {
+        AUTO_FREE
+        char *text = lines(rig);
+        CHECK(rig->cache.open);
+    }
+    inject_cache_rest(&rig->cache);
+    CHECK(!rig->cache.open);
+    inject_cache_rest(&rig->cache);
+    put(rig, "sk-ant-9876543210"); /* another secret meanwhile */
+    AUTO_FREE
+    char *before = lines(rig);
+    put(rig, "sk-ant-1111111111");
+    AUTO_FREE
+    char *after = lines(rig);
+    CHECK_HAS(after, "x-api-key: sk-ant-1111111111\n");
+    CHECK(rig->cache.open);
 }
 
 TEST(a_request_without_credential_gets_none)
 {
     struct rig *rig = start("x-api-key", "{KEY}");
     struct inject_source anyone = { NULL, &rig->cache };
-    struct curl_slist *list = NULL;
+    struct buf list = { 0 };
     struct inject_veil *veil = NULL;
     struct error err = ERROR_INIT;
 
     put(rig, "sk-ant-0123456789");
     CHECK_EQ(inject_headers(&rig->services.items[0], &rig->request, &anyone, &list, &veil, &err),
              0);
-    for (struct curl_slist *item = list; item != NULL; item = item->next)
-        CHECK(strcasestr(item->data, "x-api-key") == NULL);
+    CHECK(strcasestr(buf_text(&list), "x-api-key") == NULL);
     CHECK(veil == NULL);
-    inject_free(list);
+    inject_free(&list);
 }

@@ -167,6 +167,36 @@ TEST(a_file_changed_in_any_bit_is_refused_and_says_nothing_secret)
     vault_close(vault);
 }
 
+static uint64_t now_ms;
+
+static uint64_t read_now(const struct clock *clock)
+{
+    (void)clock;
+    return now_ms;
+}
+
+TEST(what_others_do_to_a_file_is_seen_within_a_second)
+{
+    static const struct clock clock = { .wall_ms = read_now, .mono_ms = read_now };
+    struct vault_options options = { tmp_dir(), &clock };
+    struct error err = ERROR_INIT;
+    struct vault *vault = NULL;
+
+    now_ms = 5000;
+    CHECK_EQ(vault_open(&vault, &options, &err), 0);
+    put(vault, "KEY", "first");
+    check_value(vault, "KEY", "first", &err);
+    put(vault, "KEY", "second");
+    check_value(vault, "KEY", "second", &err); /* its own change at once */
+    CHECK_EQ(unlink(tmp_path("vault/KEY")), 0);
+    now_ms += 999;
+    check_value(vault, "KEY", "second", &err);
+    now_ms += 1;
+    check_value(vault, "KEY", NULL, &err);
+    CHECK_EQ(err.code, ERR_NOT_FOUND);
+    vault_close(vault);
+}
+
 TEST(a_file_cut_or_lengthened_is_refused)
 {
     struct error err = ERROR_INIT;
