@@ -561,7 +561,8 @@ const struct setting config_settings[] = {
     TEXT_ROW("workspace.branch", work_branch, 0, 100, "agent/{slug}-{id}", check_branch,
              "a branch name with {id} in it, and perhaps {slug}, or empty",
              "SANDBOX_MCP_WORKSPACE_BRANCH",
-             "name of the branch that a session works on; empty: the branch it begins with"),
+             "name of the branch that a session works on; empty: the branch it begins with, which "
+             "may be pushed only if push.refs lists it"),
     TEXT_ROW("workspace.gitName", git_name, 1, 100, "Sandbox agent", check_person,
              "one line without angle brackets", "SANDBOX_MCP_WORKSPACE_GIT_NAME",
              "name in the commits of agents"),

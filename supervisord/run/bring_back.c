@@ -223,6 +223,14 @@ static bool clean_places(struct session_place *places, size_t count)
     return true;
 }
 
+/* What it may push and overwrite elsewhere is believed only of a sealed backup. */
+static void disclaim(struct session_record *session)
+{
+    record_set(&session->pushed, "");
+    for (size_t i = 0; i < SESSION_PLACES_MAX; i++)
+        record_set(&session->places[i].work_branch, "");
+}
+
 static int apply_session(struct bringing *bringing, const struct entry *entry, struct error *err)
 {
     struct runs *runs = bringing->runs;
@@ -247,9 +255,8 @@ static int apply_session(struct bringing *bringing, const struct entry *entry, s
     session->restoring = 0;
     session->run_count = 0;
     session->last_run = (struct id){ "" };
-    /* What it may overwrite elsewhere is believed only of a sealed backup. */
     if (!archive_is_sealed(bringing->reader))
-        record_set(&session->pushed, "");
+        disclaim(session);
     workspace_layout_init(&bringing->layout, runs->options.state_dir, session->id.text);
     if (session_uid(runs, &session->host_uid, err) < 0 ||
         session_task_begin(&bringing->task, runs, &session->id, SESSION_TASK_CHANGE,

@@ -1,11 +1,15 @@
-/* fork.c: a new session with the files and the conversation that another one had. Its record says
- * that it is not whole until it is. */
+/* fork.c: a new session with the files and the conversation that another one had, and with branches
+ * of its own. Its record says that it is not whole until it is. */
 #include "run/internal.h"
+
+#define BRANCH_MS 60000
 
 struct fork {
     struct runs *runs;
     struct session_task *reading; /* of the other one */
     struct session_task *task;
+    struct workspace_layout layout;
+    struct chore *chore;
     struct session_record from;
     struct session_record session;
     char *title;
@@ -19,6 +23,7 @@ static void fork_free(struct fork *fork)
     session_task_end(fork->task);
     session_record_finish(&fork->from);
     session_record_finish(&fork->session);
+    workspace_layout_finish(&fork->layout);
     free(fork->title);
     free(fork);
 }
@@ -62,8 +67,81 @@ static void finish(struct fork *fork, const struct error *err)
 
 static void set_whole(struct session_record *session, const void *data)
 {
-    (void)data;
+    const struct fork *fork = data;
+
+    for (size_t i = 0; i < SESSION_PLACES_MAX; i++)
+        record_set(&session->places[i].work_branch, fork->session.places[i].work_branch);
     session->making = false;
+}
+
+static bool has_branch(const struct session_place *place)
+{
+    return place->cloned && place->work_branch[0] != '\0';
+}
+
+/* A repository where that went wrong is as its agent left it; the name stays the session's own. */
+static void take_branches(struct fork *fork, const struct buf *output)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < fork->session.place_count; i++) {
+        struct session_place *place = &fork->session.places[i];
+        AUTO_FREE
+        char *flat = branch_flat(place->work_branch);
+        char said = '\0';
+
+        if (!has_branch(place))
+            continue;
+        if (at < output->len)
+            said = output->data[at++];
+        if (said == GIT_BRANCHED_FLAT)
+            record_set(&place->work_branch, flat);
+        else if (said != GIT_BRANCHED)
+            log_warn(fork->session.id.text, "%s is still on the branch of the session it is from",
+                     place->directory);
+    }
+}
+
+static void on_branched(void *data, const struct command_result *result, const struct error *err)
+{
+    struct fork *fork = data;
+    struct error local = ERROR_INIT;
+
+    if (err != NULL) {
+        local = *err;
+    } else {
+        take_branches(fork, result->out);
+        session_change(fork->runs, &fork->session.id, set_whole, fork, &local);
+    }
+    finish(fork, local.code != ERR_NONE ? &local : NULL);
+}
+
+/* Two sessions on one branch would overwrite each other's work where it is pushed. */
+static int branch_off(struct fork *fork, struct error *err)
+{
+    AUTO_FREE
+    char *name = mem_printf("%s-c", fork->session.id.text);
+    struct git_command command;
+    const struct chore_options options = {
+        .name = name,
+        .host_uid = fork->session.host_uid,
+        .mounts = { { fork->layout.workspace, SANDBOX_WORKSPACE, SANDBOX_READ_WRITE } },
+        .command = &command,
+        .timeout_ms = BRANCH_MS,
+        .on_done = on_branched,
+        .data = fork,
+    };
+
+    git_branch_off(&command);
+    for (size_t i = 0; i < fork->session.place_count; i++) {
+        const struct session_place *place = &fork->session.places[i];
+        AUTO_FREE
+        char *folder = place_directory(place);
+
+        if (has_branch(place))
+            git_branch_off_add(&command, folder, place->work_branch);
+    }
+    return chore_start(&fork->chore, fork->runs, &options, err);
 }
 
 static void on_unpacked(void *data, const struct error *err)
@@ -72,10 +150,27 @@ static void on_unpacked(void *data, const struct error *err)
     struct error local = ERROR_INIT;
 
     if (err != NULL)
-        local = *err;
-    else
-        session_change(fork->runs, &fork->session.id, set_whole, NULL, &local);
-    finish(fork, local.code != ERR_NONE ? &local : NULL);
+        finish(fork, err);
+    else if (branch_off(fork, &local) < 0)
+        finish(fork, &local);
+}
+
+static int name_branches(struct fork *fork, struct error *err)
+{
+    struct session_record *session = &fork->session;
+
+    if (session_new_id(fork->runs, session, err) < 0)
+        return -1;
+    for (size_t i = 0; i < session->place_count; i++) {
+        struct session_place *place = &session->places[i];
+        AUTO_FREE
+        char *name =
+            places_work_branch(fork->runs, place->repository, session->title, &session->id);
+
+        record_set(&place->work_branch, place->repository[0] != '\0' ? name : "");
+    }
+    workspace_layout_init(&fork->layout, fork->runs->options.state_dir, session->id.text);
+    return 0;
 }
 
 static int fill(struct fork *fork, uint32_t number, struct error *err)
@@ -95,7 +190,7 @@ static int fill(struct fork *fork, uint32_t number, struct error *err)
     session->forked_number = number;
     session->making = true;
     record_set(&session->title, fork->title[0] != '\0' ? fork->title : fork->from.title);
-    return rc < 0 ? -1 : session_new_id(runs, session, err);
+    return rc < 0 ? -1 : name_branches(fork, err);
 }
 
 static int copy_from(struct fork *fork, uint32_t number, struct error *err)

@@ -68,7 +68,8 @@ void git_grant_init(struct git_grant *repositories, const struct run *run,
         if (len == 0)
             continue;
         to->path = repositories->paths[repositories->count++] = mem_strndup(found, len);
-        to->branch = place->work_branch[0] != '\0' ? place->work_branch : place->branch;
+        /* Never the branch it began with, which is somebody else's. */
+        to->branch = place->work_branch;
     }
     grant->repositories = repositories->items;
     grant->repository_count = repositories->count;

@@ -347,10 +347,14 @@ int driver_resume(struct run *run, struct error *err);
 struct session_place *run_place(struct run *run);
 /* Where it lies inside: heap string. */
 char *run_directory(struct run *run);
+char *place_directory(const struct session_place *place);
 bool places_any_cloned(const struct session_record *session);
 /* What the operator says about its repository, or NULL: the first entry that fits. */
 const struct run_repository *place_settings(struct run *run);
 const struct run_repository *places_settings(const struct runs *runs, const char *repository);
+/* The name that SESSION's own branch of the repository will have: heap string, "" for none. */
+char *places_work_branch(const struct runs *runs, const char *repository, const char *title,
+                         const struct id *session);
 /* Its repository's address without what makes no difference: heap string. */
 char *place_plain_address(struct run *run);
 /* git's filter for what isn't fetched before it is needed; "" all of it is. */

@@ -12,13 +12,16 @@ struct session_place *run_place(struct run *run)
     return &run->session.places[run->record.place];
 }
 
-char *run_directory(struct run *run)
+char *place_directory(const struct session_place *place)
 {
-    const struct session_place *place = run_place(run);
-
     if (place->directory[0] == '\0')
         return mem_strdup(SANDBOX_WORKSPACE);
     return mem_printf(SANDBOX_WORKSPACE "/%s", place->directory);
+}
+
+char *run_directory(struct run *run)
+{
+    return place_directory(run_place(run));
 }
 
 bool places_any_cloned(const struct session_record *session)
@@ -173,6 +176,17 @@ const struct run_repository *places_settings(const struct runs *runs, const char
             return &options->repositories[i];
     }
     return NULL;
+}
+
+char *places_work_branch(const struct runs *runs, const char *repository, const char *title,
+                         const struct id *session)
+{
+    const struct run_repository *settings = places_settings(runs, repository);
+    const char *template = settings != NULL && settings->work_branch != NULL
+                               ? settings->work_branch
+                               : runs->options.work_branch;
+
+    return branch_from_template(template, title, session->text);
 }
 
 const struct run_repository *place_settings(struct run *run)

@@ -848,9 +848,7 @@ static int find_remote(struct pull_op *op, struct error *err)
         len -= 4;
     op->repository = mem_strndup(op->path + 1, len - 1);
     op->url = mem_printf("http://127.0.0.1:%d/proxy/%s%s", RUN_PROXY_PORT, op->service, op->path);
-    op->folder = place->directory[0] == '\0'
-                     ? mem_strdup(SANDBOX_WORKSPACE)
-                     : mem_printf("%s/%s", SANDBOX_WORKSPACE, place->directory);
+    op->folder = place_directory(place);
     op->forge = forge_find(op->service);
     return op->forge != NULL ? forge_check_repository(op->forge, op->repository, err) : 0;
 }

@@ -186,19 +186,14 @@ static int judge_repository(struct runs *runs, const struct run_request *request
     return rc;
 }
 
-/* The name that the session's own branch of the repository will have. */
 static char *choose_work_branch(const struct runs *runs, const struct run_request *request,
                                 const struct session_record *session)
 {
-    const struct run_repository *settings = places_settings(runs, request->repository);
-    const char *template = settings != NULL && settings->work_branch != NULL
-                               ? settings->work_branch
-                               : runs->options.work_branch;
     AUTO_FREE
     char *derived = title_of(request->task);
 
-    return branch_from_template(template, request->title[0] != '\0' ? request->title : derived,
-                                session->id.text);
+    return places_work_branch(runs, request->repository,
+                              request->title[0] != '\0' ? request->title : derived, &session->id);
 }
 
 /* Sets the place of the session in which the run will work: the one it names, else where the

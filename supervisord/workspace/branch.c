@@ -87,6 +87,15 @@ char *branch_from_template(const char *template, const char *title, const char *
     return mem_strdup(buf_text(&name));
 }
 
+char *branch_flat(const char *branch)
+{
+    char *flat = mem_strdup(branch);
+
+    for (char *p = flat; *p != '\0'; p++)
+        *p = *p == '/' ? '-' : *p;
+    return flat;
+}
+
 int branch_template_check(const char *template, struct error *err)
 {
     AUTO_FREE

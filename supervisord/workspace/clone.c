@@ -151,12 +151,35 @@ void git_clone_checkout(struct git_command *command, const struct git_base *base
         "elif [ -z \"$4\" ]; then g checkout --progress --detach \"$2^{commit}\" --; "
         "elif g branch --quiet --no-track -- \"$4\" \"$2^{commit}\"; then "
         "g checkout --progress \"$4\" --; "
-        "else g checkout --progress --no-track -b \"$(printf %s \"$4\" | tr / -)\" "
-        "\"$2^{commit}\" --; fi";
+        "else g checkout --progress --no-track -b \"$6\" \"$2^{commit}\" --; fi";
+    AUTO_FREE
+    char *flat = branch_flat(work);
 
     git_command_script(command, script, folder, base->target,
                        base->kind == GIT_BASE_BRANCH ? base->name : "", work, base->head_branch,
-                       NULL);
+                       flat, NULL);
+}
+
+void git_branch_off(struct git_command *command)
+{
+    static const char script[] =
+        "off() { ( cd -- \"$1\" && "
+        "g() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false \"$@\"; } && "
+        "g symbolic-ref --quiet HEAD && g branch --quiet --no-track -- \"$2\" HEAD && "
+        "g symbolic-ref HEAD \"refs/heads/$2\" ) >/dev/null; }; "
+        "while [ $# -gt 0 ]; do "
+        "if off \"$1\" \"$2\"; then printf 1; elif off \"$1\" \"$3\"; then printf 2; "
+        "else printf 0; fi; shift 3; done";
+
+    git_command_script(command, script, NULL);
+}
+
+void git_branch_off_add(struct git_command *command, const char *folder, const char *name)
+{
+    AUTO_FREE
+    char *flat = branch_flat(name);
+
+    git_command_add(command, folder, name, flat, NULL);
 }
 
 void git_clone_submodules(struct git_command *command, const char *folder)

@@ -113,6 +113,8 @@ bool branch_is_commit(const char *branch);
  * ("fix-the-sum") and {id} by the last characters of SESSION. Heap; "" for an empty template.
  * Whatever the title, the name is one that branch_check takes if the template is. */
 char *branch_from_template(const char *template, const char *title, const char *session);
+/* Without folders, for where another branch has the name of one of them: heap string. */
+char *branch_flat(const char *branch);
 /* Names the argument `branch` too; the caller says which setting it is. */
 int branch_template_check(const char *template, struct error *err);
 
@@ -222,6 +224,12 @@ void git_clone_base(struct git_command *command, const struct git_base *base, co
 /* The files, on a new branch WORK; "" on the base itself. */
 void git_clone_checkout(struct git_command *command, const struct git_base *base, const char *work,
                         const char *folder);
+/* Puts HEAD of each FOLDER that is added, if it is on a branch, on a new branch NAME where it
+ * stands. Files and index stay, and so does what can't be read. Prints for each one character. */
+#define GIT_BRANCHED '1'
+#define GIT_BRANCHED_FLAT '2' /* it has the name that branch_flat gives */
+void git_branch_off(struct git_command *command);
+void git_branch_off_add(struct git_command *command, const char *folder, const char *name);
 /* All other branches and tags. */
 void git_clone_rest(struct git_command *command, const char *filter, const char *folder);
 /* Prints the paths of those that could not be had. */

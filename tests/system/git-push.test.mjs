@@ -12,14 +12,14 @@ const megabytes = 50;
 // NAME: what git is asked; its words and its code go to files of the workspace.
 const attempt = (name, command) => `{ ${command}; } >"$out/${name}.txt" 2>&1; echo "code $?" >>"$out/${name}.txt"\n`;
 
-async function withForge(body) {
+async function withForge(body, config = {}) {
     let forge;
     await withLab({ model: false, agent: false, supervisor: false }, async lab => {
         forge = new Forge(lab.path('forge'), lab.secret, ['owner/public']);
         fs.mkdirSync(forge.root);
         await forge.start();
         try {
-            lab.writeConfig({ services: { github: { target: `http://127.0.0.1:${forge.port}` } } });
+            lab.writeConfig({ ...config, services: { github: { target: `http://127.0.0.1:${forge.port}`, ...config.services?.github } } });
             await lab.startSupervisor();
             await lab.setSecret();
             await lab.setSecret(lab.secret, 'GITHUB_TOKEN');
@@ -132,3 +132,95 @@ test('pushes go where the rules allow it, and git says why where they do not', {
     const third = await script(lab, { repository: 'https://github.com/owner/project.git' }, more);
     assert.match(third.said.later, /\[remote rejected\].*this session didn't push what it points to/);
 }));
+
+// With "overwrite" nothing but the list of refs stands between a session and main. The name of its own branch is below none of the service's.
+test('a copy of a session has a branch of its own, and no other', { timeout: 300000 }, () => withForge(async (lab, forge) => {
+    const project = await bare(forge.root, 'owner/project', ['main', 'release']);
+    const before = await refs(project);
+    const ok = async (...args) => {
+        const result = await lab.ctl(args);
+        assert.equal(result.code, 0, `${args.join(' ')}: ${result.stderr}`);
+        return result.stdout.trim();
+    };
+    const tries = (name, ref) => attempt(`${name}`, `git push origin HEAD:refs/heads/${ref}`);
+    const all = 'cd /workspace/project; git symbolic-ref --short HEAD >"$out/branch.txt"; git status --short >"$out/status.txt"\n' +
+        'echo more >>README; git commit -qam more\n' +
+        tries('main', 'main') + tries('release', 'release') + tries('other', 'bots/none') + attempt('own', 'git push --force origin HEAD');
+    const refused = said => {
+        for (const name of ['main', 'release', 'other'])
+            assert.match(said[name], /not a ref that this run may push/, `${name}: ${said[name]}`);
+    };
+    const branchOf = said => said.branch.trim();
+
+    const first = await script(lab, { repository: 'https://github.com/owner/project.git', branch: 'release' },
+        'cd /workspace/project; echo work >>README; git commit -qam work; echo loose >loose; git branch kept\n' + all);
+    refused(first.said);
+    assert.match(first.said.own, /code 0\n$/);
+    const sessions = [first];
+    for (const from of [[first.sessionId], [first.sessionId], [first.sessionId, '-c', '1']]) {
+        const sessionId = await ok('session', 'fork', ...from);
+        const fork = await script(lab, { sessionId }, all);
+        refused(fork.said);
+        assert.match(fork.said.own, /code 0\n$/, fork.said.own);
+        assert.equal(branchOf(fork.said), `bots/${sessionId.slice(-6)}`);
+        assert.match(fork.said.status, from.length === 1 ? /\?\? loose/ : /^$/);
+        sessions.push(fork);
+    }
+    // A copy of a copy, whose agent was on a branch that it made.
+    await script(lab, { sessionId: sessions[1].sessionId }, 'cd /workspace/project; git switch -qc mine');
+    const again = await script(lab, { sessionId: await ok('session', 'fork', sessions[1].sessionId) }, all);
+    refused(again.said);
+    assert.match(again.said.own, /code 0\n$/, again.said.own);
+    sessions.push(again);
+    const names = sessions.map(each => branchOf(each.said));
+    assert.equal(new Set(names).size, names.length, names.join(' '));
+    const after = await refs(project);
+    assert.deepEqual(Object.keys(after).sort(), [...Object.keys(before), ...names.map(name => `refs/heads/${name}`)].sort());
+    for (const [ref, id] of Object.entries(before))
+        assert.equal(after[ref], id, ref);
+
+    // Where a branch has the name of the folder that theirs would be in.
+    const flat = await bare(forge.root, 'owner/flat', ['main', 'bots']);
+    const plain = await script(lab, { repository: 'https://github.com/owner/flat.git', branch: 'bots' }, all.replace('/project', '/flat'));
+    const copy = await script(lab, { sessionId: await ok('session', 'fork', plain.sessionId) }, all.replace('/project', '/flat'));
+    for (const each of [plain, copy])
+        assert.equal(branchOf(each.said), `bots-${each.sessionId.slice(-6)}`);
+    assert.match(copy.said.own, /code 0\n$/, copy.said.own);
+    assert.deepEqual(Object.keys(await refs(flat)).sort(), [`refs/heads/${branchOf(copy.said)}`, 'refs/heads/bots', 'refs/heads/main'].sort());
+
+    // Taken back to before its first run it has the same branch, and a stranger's backup brings none with it.
+    await ok('session', 'restore', first.sessionId, '1');
+    const back = await script(lab, { sessionId: first.sessionId }, all);
+    refused(back.said);
+    assert.match(back.said.own, /code 0\n$/, back.said.own);
+    await lab.setSecret('a long enough passphrase', 'BACKUP_PASSPHRASE');
+    for (const [file, options, code] of [['open', [], 1], ['sealed', ['--passphrase', 'BACKUP_PASSPHRASE'], 0]]) {
+        const name = lab.path(file);
+        await ok('backup', 'create', sessions[2].sessionId, name, ...options);
+        await ok('session', 'rm', sessions[2].sessionId);
+        await ok('backup', 'restore', name, ...options);
+        const restored = await script(lab, { sessionId: sessions[2].sessionId }, all);
+        refused(restored.said);
+        assert.match(restored.said.own, new RegExp(`code ${code}\n$`), `${file}: ${restored.said.own}`);
+        // What was open is sealed next: it stays without a branch.
+        if (code === 1)
+            sessions[2] = sessions[3];
+    }
+}, { workspace: { branch: 'bots/{id}' }, services: { github: { push: { overwrite: true } } } }));
+
+test('who works on the branch it began with may push what the service lists', { timeout: 120000 }, () => withForge(async (lab, forge) => {
+    const project = await bare(forge.root, 'owner/project', ['main']);
+    const before = await refs(project);
+    const work = 'cd /workspace/project; git symbolic-ref --short HEAD >"$out/branch.txt"; echo more >>README; git commit -qam more\n' +
+        attempt('main', 'git push origin HEAD') + attempt('agent', 'git push --force origin HEAD:refs/heads/agent/one');
+    let options = { repository: 'https://github.com/owner/project.git' };
+    // Which branch it began with is known only since its first clone.
+    for (let turn = 0; turn < 2; turn++) {
+        const { said, sessionId } = await script(lab, options, work);
+        assert.equal(said.branch, 'main\n');
+        assert.match(said.main, /not a ref that this run may push/);
+        assert.match(said.agent, /code 0\n$/);
+        options = { sessionId };
+    }
+    assert.deepEqual(Object.keys(await refs(project)).sort(), ['refs/heads/agent/one', ...Object.keys(before)].sort());
+}, { workspace: { branch: '' }, services: { github: { push: { overwrite: true } } } }));

@@ -48,6 +48,17 @@ TEST(no_title_makes_a_bad_name)
     }
 }
 
+TEST(a_flat_name_has_no_folders)
+{
+    AUTO_FREE
+    char *flat = branch_flat("bots/2/x-y");
+    AUTO_FREE
+    char *none = branch_flat("");
+
+    CHECK_STR(flat, "bots-2-x-y");
+    CHECK_STR(none, "");
+}
+
 TEST(a_commit_is_told_from_a_branch)
 {
     CHECK(branch_is_commit("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
