@@ -2,19 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "ctl/git_here.h"
 
-#define ARGUMENTS_MAX 48
 #define OUTPUT_MAX (1u << 20)
 #define BUNDLE_HEAD_MAX (1u << 20)
 #define PATCH_MAX (256u << 20)
@@ -24,117 +22,12 @@ extern char **environ;
 /* Programs
  * -------------------------------------------------------------------------------------------- */
 
-enum capture {
-    CAPTURE_OUT, /* its output; what it complains of goes nowhere */
-    CAPTURE_ALL, /* both */
-};
-
-static void read_output(int fd, struct buf *out)
+static int git(const char *top, const char *const *args, enum git_here_capture capture,
+               struct buf *out, struct error *err)
 {
-    char piece[16384];
-    ssize_t got;
+    const struct git_here where = { .folder = top };
 
-    do {
-        got = read(fd, piece, sizeof(piece));
-        if (got > 0 && out->len + (size_t)got <= out->max)
-            buf_append(out, piece, (size_t)got);
-    } while (got > 0 || (got < 0 && errno == EINTR));
-}
-
-static int wait_for(pid_t pid)
-{
-    int status;
-
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* The exit code; -1: it could not be started. IN: its input, -1 none. */
-static int run(const char *const *argv, int in, enum capture capture, struct buf *out,
-               struct error *err)
-{
-    posix_spawn_file_actions_t actions;
-    int ends[2];
-    pid_t pid;
-    int rc;
-
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_set(err, ERR_SYSTEM, errno, "pipe");
-    posix_spawn_file_actions_init(&actions);
-    if (in >= 0)
-        posix_spawn_file_actions_adddup2(&actions, in, 0);
-    else
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-    if (capture == CAPTURE_ALL)
-        posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-    else
-        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(const void *)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (rc == 0)
-        read_output(ends[0], out);
-    close(ends[0]);
-    if (rc != 0)
-        return error_set(err, ERR_UNAVAILABLE, rc, "%s is needed here and can't be started",
-                         argv[0]);
-    return wait_for(pid);
-}
-
-/* git in the repository TOP, or in the current folder. The repository's own hooks and helpers are
- * the user's, but they were not made for a stranger's commits. ARGS end with NULL. */
-static int git_fed(const char *top, const char *const *args, int in, enum capture capture,
-                   struct buf *out, struct error *err)
-{
-    static const char *const settings[] = {
-        "core.hooksPath=/dev/null",   "core.fsmonitor=false",    "gc.auto=0",
-        "maintenance.auto=false",     "fetch.fsckObjects=true",  "transfer.fsckObjects=true",
-        "receive.fsckObjects=true",   "protocol.allow=never",    "protocol.file.allow=always",
-        "fetch.recurseSubmodules=no", "submodule.recurse=false", "fetch.writeCommitGraph=false",
-    };
-    const char *argv[ARGUMENTS_MAX];
-    size_t count = 0;
-
-    argv[count++] = "git";
-    argv[count++] = "-C";
-    argv[count++] = top != NULL ? top : ".";
-    for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
-        argv[count++] = "-c";
-        argv[count++] = settings[i];
-    }
-    for (; *args != NULL; args++) {
-        BUG_ON(count + 1 >= ARGUMENTS_MAX);
-        argv[count++] = *args;
-    }
-    argv[count] = NULL;
-    return run(argv, in, capture, out, err);
-}
-
-static int git(const char *top, const char *const *args, enum capture capture, struct buf *out,
-               struct error *err)
-{
-    return git_fed(top, args, -1, capture, out, err);
-}
-
-static int git_says(enum error_code code, const char *what, const struct buf *out,
-                    struct error *err)
-{
-    AUTO_BUF struct buf words = BUF_INIT(1024);
-    const char *text = buf_text(out);
-
-    str_append_escaped(&words, text, strcspn(text, "\n"), 200);
-    return error_set(err, code, 0, "%s: %s", what, buf_text(&words));
-}
-
-static void cut_line(struct buf *text)
-{
-    if (text->len > 0) {
-        text->len = strcspn(buf_text(text), "\n");
-        text->data[text->len] = '\0';
-    }
+    return git_here(&where, args, capture, out, err);
 }
 
 /* Repository
@@ -143,11 +36,11 @@ static void cut_line(struct buf *text)
 int bring_find_repository(struct buf *top, struct error *err)
 {
     static const char *const args[] = { "rev-parse", "--show-toplevel", NULL };
-    int code = git(NULL, args, CAPTURE_OUT, top, err);
+    int code = git(NULL, args, GIT_HERE_OUT, top, err);
 
     if (code < 0)
         return -1;
-    cut_line(top);
+    git_here_cut_line(top);
     return code == 0 && top->len > 0
                ? 0
                : error_set(err, ERR_CONFLICT, 0,
@@ -165,7 +58,7 @@ int bring_list_tips(const char *top, struct buf *tips, struct error *err)
                                         "refs/remotes",
                                         NULL };
 
-    return git(top, args, CAPTURE_OUT, tips, err) < 0 ? -1 : 0;
+    return git(top, args, GIT_HERE_OUT, tips, err) < 0 ? -1 : 0;
 }
 
 int bring_check_branch(const char *top, const char *branch, struct error *err)
@@ -175,13 +68,13 @@ int bring_check_branch(const char *top, const char *branch, struct error *err)
     const char *const check[] = { "check-ref-format", "--branch", branch, NULL };
     const char *const show[] = { "show-ref", "--verify", "--quiet", ref, NULL };
     AUTO_BUF struct buf out = BUF_INIT(4096);
-    int code = branch[0] == '-' ? 1 : git(top, check, CAPTURE_ALL, &out, err);
+    int code = branch[0] == '-' ? 1 : git(top, check, GIT_HERE_ALL, &out, err);
 
     if (code < 0)
         return -1;
     if (code != 0)
         return error_argument(err, "branch", "no name that git takes; give one with --branch");
-    code = git(top, show, CAPTURE_ALL, &out, err);
+    code = git(top, show, GIT_HERE_ALL, &out, err);
     if (code < 0)
         return -1;
     return code == 0 ? error_set(err, ERR_CONFLICT, 0,
@@ -207,11 +100,11 @@ static int check_made(const char *top, const char *branch, const char *commit, s
     char *ref = mem_printf("refs/heads/%s", branch);
     const char *const args[] = { "rev-parse", "--verify", "--quiet", ref, NULL };
     AUTO_BUF struct buf out = BUF_INIT(4096);
-    int code = git(top, args, CAPTURE_OUT, &out, err);
+    int code = git(top, args, GIT_HERE_OUT, &out, err);
 
     if (code < 0)
         return -1;
-    cut_line(&out);
+    git_here_cut_line(&out);
     return code == 0 && str_equal(buf_text(&out), commit)
                ? 0
                : error_set(err, ERR_CONFLICT, 0, "the branch is not what the session said");
@@ -245,19 +138,20 @@ static int check_objects(const char *top, const char *bundle, struct error *err)
     AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
     AUTO_CLOSE
     int fd = open(bundle, O_RDONLY | O_CLOEXEC);
+    const struct git_here where = { .folder = top, .input = fd };
     int code;
 
     if (fd < 0)
         return error_set(err, ERR_SYSTEM, errno, "open %s", bundle);
     if (seek_objects(fd, err) < 0)
         return -1;
-    code = git_fed(top, args, fd, CAPTURE_ALL, &out, err);
+    code = git_here(&where, args, GIT_HERE_ALL, &out, err);
     unlink(pack);
     unlink(names);
     unlink(reverse);
     if (code < 0)
         return -1;
-    return code > 0 ? git_says(ERR_CONFLICT, "git does not take the commits", &out, err) : 0;
+    return code > 0 ? git_here_failed(ERR_CONFLICT, "git does not take the commits", &out, err) : 0;
 }
 
 int bring_bundle(const char *top, const char *bundle, const char *branch, const char *commit,
@@ -280,13 +174,13 @@ int bring_bundle(const char *top, const char *bundle, const char *branch, const 
                                   refspec,
                                   NULL };
     AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
-    int code = git(top, verify, CAPTURE_ALL, &out, err);
+    int code = git(top, verify, GIT_HERE_ALL, &out, err);
 
     if (code > 0)
-        return git_says(ERR_CONFLICT, "the commits don't fit this repository", &out, err);
+        return git_here_failed(ERR_CONFLICT, "the commits don't fit this repository", &out, err);
     buf_clear(&out);
     if (code == 0)
-        code = git(top, heads, CAPTURE_OUT, &out, err);
+        code = git(top, heads, GIT_HERE_OUT, &out, err);
     if (code < 0)
         return -1;
     if (out.len > 0 && out.data[out.len - 1] == '\n')
@@ -296,11 +190,11 @@ int bring_bundle(const char *top, const char *bundle, const char *branch, const 
     buf_clear(&out);
     if (check_objects(top, bundle, err) < 0)
         return -1;
-    code = git(top, fetch, CAPTURE_ALL, &out, err);
+    code = git(top, fetch, GIT_HERE_ALL, &out, err);
     if (code < 0)
         return -1;
     if (code > 0)
-        return git_says(ERR_CONFLICT, "git does not take the commits", &out, err);
+        return git_here_failed(ERR_CONFLICT, "git does not take the commits", &out, err);
     return check_made(top, branch, commit, err);
 }
 
@@ -312,10 +206,10 @@ int bring_known(const char *top, const char *branch, const char *commit, struct 
 
     if (!is_object(commit))
         return error_set(err, ERR_CONFLICT, 0, "the session has no commit");
-    code = git(top, args, CAPTURE_ALL, &out, err);
+    code = git(top, args, GIT_HERE_ALL, &out, err);
     if (code < 0)
         return -1;
-    return code > 0 ? git_says(ERR_CONFLICT, "the branch can't be made", &out, err)
+    return code > 0 ? git_here_failed(ERR_CONFLICT, "the branch can't be made", &out, err)
                     : check_made(top, branch, commit, err);
 }
 
@@ -440,7 +334,7 @@ int bring_patch(const char *top, const char *patch, size_t *files, struct error 
 
     if (fd_read_file(patch, PATCH_MAX, &text, &len, err) < 0 || judge_links(text, len, err) < 0)
         return -1;
-    code = git(top, list, CAPTURE_OUT, &out, err);
+    code = git(top, list, GIT_HERE_OUT, &out, err);
     if (code < 0)
         return -1;
     if (code > 0)
@@ -448,13 +342,13 @@ int bring_patch(const char *top, const char *patch, size_t *files, struct error 
     if (judge_paths(&out, files, err) < 0)
         return -1;
     buf_clear(&out);
-    code = git(top, check, CAPTURE_ALL, &out, err);
+    code = git(top, check, GIT_HERE_ALL, &out, err);
     if (code == 0)
-        code = git(top, apply, CAPTURE_ALL, &out, err);
+        code = git(top, apply, GIT_HERE_ALL, &out, err);
     if (code < 0)
         return -1;
-    return code > 0 ? git_says(ERR_CONFLICT, "nothing was changed, since the changes don't fit",
-                               &out, err)
+    return code > 0 ? git_here_failed(ERR_CONFLICT,
+                                      "nothing was changed, since the changes don't fit", &out, err)
                     : 0;
 }
 
@@ -490,7 +384,7 @@ int bring_unpack(const char *folder, int in, int *child, struct error *err)
 
 int bring_wait(int child, const char *what, struct error *err)
 {
-    int code = wait_for(child);
+    int code = git_here_wait(child);
 
     return code == 0 ? 0 : error_set(err, ERR_SYSTEM, 0, "%s ended with %d", what, code);
 }
