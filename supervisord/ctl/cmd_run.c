@@ -10,6 +10,7 @@
 #include "ctl/commands.h"
 #include "ctl/live.h"
 #include "ctl/print.h"
+#include "ctl/snapshot.h"
 #include "ctl/terminal.h"
 #include "proto/msg_run.h"
 
@@ -108,12 +109,60 @@ static char *choose_repository(const struct args *args)
     return found;
 }
 
+static int check_snapshot(const struct args *args, const char *repository, struct error *err)
+{
+    if (args->has[ARGS_SESSION] || args->has[ARGS_BRANCH])
+        return error_set(err, ERR_INVALID, 0,
+                         "--include-uncommitted begins a session with the files as they are here: "
+                         "it goes with neither --session nor --branch");
+    if (repository == NULL || repository[0] != '/')
+        return error_set(err, ERR_INVALID, 0,
+                         "--include-uncommitted wants a git work tree on this machine: go there, "
+                         "or name it with --repo");
+    return 0;
+}
+
+static void tell_snapshot(const struct session *session, const struct snapshot *snapshot)
+{
+    if (session->args.has[ARGS_JSON])
+        return;
+    if (snapshot->commit[0] == '\0')
+        fprintf(stderr, "nothing is uncommitted here\n");
+    else
+        fprintf(stderr, "your uncommitted changes come along, as commit %.12s\n", snapshot->commit);
+    if (snapshot->left_out > 0)
+        fprintf(stderr, "%llu untracked file%s out (--include-untracked . takes them along)\n",
+                (unsigned long long)snapshot->left_out,
+                snapshot->left_out == 1 ? " stays" : "s stay");
+}
+
+/* What the run is to begin with, if that isn't what is committed. */
+static int include_uncommitted(const struct session *session, const char *repository,
+                               struct snapshot *snapshot, struct error *err)
+{
+    const struct args *args = &session->args;
+    const struct snapshot_options options = {
+        .folder = args->has[ARGS_REPO] ? repository : NULL,
+        .untracked = args->text[ARGS_INCLUDE_UNTRACKED],
+    };
+
+    *snapshot = (struct snapshot){ .commit = "" };
+    if (!args->has[ARGS_INCLUDE_UNCOMMITTED] && !args->has[ARGS_INCLUDE_UNTRACKED])
+        return 0;
+    if (check_snapshot(args, repository, err) < 0 || snapshot_make(&options, snapshot, err) < 0)
+        return -1;
+    tell_snapshot(session, snapshot);
+    return 0;
+}
+
 static int write_create(struct session *session, struct buf *body, struct error *err)
 {
     const struct args *args = &session->args;
     AUTO_BUF struct buf task = BUF_INIT(TASK_BYTES_MAX);
     AUTO_FREE
     char *repository = choose_repository(args);
+    const char *branch = args->text[ARGS_BRANCH];
+    struct snapshot snapshot;
     struct json_writer writer;
 
     if (args->has[ARGS_REPO] && args->has[ARGS_NO_REPO])
@@ -124,10 +173,14 @@ static int write_create(struct session *session, struct buf *body, struct error 
     } else {
         buf_append_str(&task, args->words[0]);
     }
+    if (include_uncommitted(session, repository, &snapshot, err) < 0)
+        return -1;
+    if (snapshot.commit[0] != '\0')
+        branch = snapshot.commit;
     begin(&writer, body);
     json_member_string(&writer, "task", buf_text(&task));
     json_member_string_opt(&writer, "repository", repository);
-    json_member_string_opt(&writer, "branch", args->text[ARGS_BRANCH]);
+    json_member_string_opt(&writer, "branch", branch);
     json_member_string_opt(&writer, "sessionId", args->text[ARGS_SESSION]);
     json_member_string_opt(&writer, "model", args->text[ARGS_MODEL]);
     json_member_string_opt(&writer, "title", args->text[ARGS_TITLE]);

@@ -8,7 +8,8 @@
 #define CREATE                                                                                     \
     (ARGS_BIT(ARGS_WAIT) | ARGS_BIT(ARGS_REPO) | ARGS_BIT(ARGS_NO_REPO) | ARGS_BIT(ARGS_BRANCH) |  \
      ARGS_BIT(ARGS_SESSION) | ARGS_BIT(ARGS_MODEL) | ARGS_BIT(ARGS_TITLE) | ARGS_BIT(ARGS_AGENT) | \
-     ARGS_BIT(ARGS_TIMEOUT) | ARGS_BIT(ARGS_KEY))
+     ARGS_BIT(ARGS_TIMEOUT) | ARGS_BIT(ARGS_KEY) | ARGS_BIT(ARGS_INCLUDE_UNCOMMITTED) |            \
+     ARGS_BIT(ARGS_INCLUDE_UNTRACKED))
 #define ANY_WORDS 100000
 
 static const struct ctl_command commands[] = {
@@ -26,7 +27,11 @@ static const struct ctl_command commands[] = {
       "TASK is one word to the shell: quote it; - reads it from standard input. Without --repo, "
       "--no-repo and --session the\n"
       "git checkout around the current folder is used. Without --wait the run's id is printed and "
-      "the run goes on by itself.",
+      "the run goes on by itself.\n"
+      "A run begins with what is committed. --include-uncommitted takes the changes of the files "
+      "along, and leaves them and\n"
+      "the repository's index and branches as they are; sandboxctl pull --apply puts the agent's "
+      "changes on top.",
       { COMMON | CREATE, 1, 1, 0 },
       SESSION_START,
       CONNECT_FIRST,

@@ -1,0 +1,26 @@
+/* snapshot.h: the user's files as they are, as a commit that no ref names, for a run to begin with.
+ * The user's index, HEAD, refs and files stay as they are: objects are all that is added. */
+#ifndef CTL_SNAPSHOT_H
+#define CTL_SNAPSHOT_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct snapshot_options {
+    const char *folder;    /* in the work tree; NULL: the current one */
+    const char *untracked; /* file or folder, seen from FOLDER, whose untracked files come along,
+                              but not those that are ignored; NULL: none do */
+};
+
+struct snapshot {
+    char commit[65];   /* "": there is nothing that HEAD has not */
+    uint64_t left_out; /* untracked files that stay out */
+};
+
+/* The same files on the same HEAD are the same commit, so that a request can be repeated. git
+ * removes it when it is not used for two weeks. ERR_CONFLICT, with what to do, for a repository
+ * without a commit, with conflicts or without a work tree. */
+int snapshot_make(const struct snapshot_options *options, struct snapshot *out, struct error *err);
+
+#endif
