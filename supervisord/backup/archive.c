@@ -90,7 +90,7 @@ struct archive_writer {
     bool first; /* the next chunk is the first: it vouches for the head, too */
     int fd;
     char *path;
-    char *partial;
+    char *partial; /* its name until it is whole, where the file system has no files without one */
     unsigned char chunk[CHUNK_SIZE];
     size_t len;
 };
@@ -105,7 +105,7 @@ static int write_chunk(struct archive_writer *writer, unsigned char tag, struct 
         writer->first ? writer->head : NULL, writer->first ? HEAD_SIZE : 0, tag);
     writer->first = false;
     if (fd_write_all(writer->fd, sealed, LENGTH_SIZE + writer->len + TAG_SIZE, err) < 0)
-        return error_wrap(err, "write %s", writer->partial);
+        return error_wrap(err, "write %s", writer->path);
     writer->len = 0;
     return 0;
 }
@@ -126,20 +126,42 @@ static int begin(struct archive_writer *writer, struct secret *passphrase, struc
     return fd_write_all(writer->fd, writer->head, HEAD_SIZE, err);
 }
 
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? mem_strndup(path, (size_t)(slash - path) + 1) : mem_strdup(".");
+}
+
+/* Of a file without a name nothing is left when its writer is killed. */
+static int open_nameless(struct archive_writer *writer, struct error *err)
+{
+    AUTO_FREE
+    char *folder = folder_of(writer->path);
+
+    writer->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (writer->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+        return writer->fd >= 0 ? 0 : error_set(err, ERR_SYSTEM, errno, "make a file in %s", folder);
+    writer->partial = mem_printf("%s.partial", writer->path);
+    writer->fd = open(writer->partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (writer->fd >= 0)
+        return 0;
+    return errno == EEXIST ? error_set(err, ERR_CONFLICT, 0,
+                                       "%s is there: remove it, if no backup is being made there",
+                                       writer->partial)
+                           : error_set(err, ERR_SYSTEM, errno, "make %s", writer->partial);
+}
+
 int archive_create(struct archive_writer **out, const char *path, struct secret *passphrase,
                    struct error *err)
 {
     struct archive_writer *writer = NEW(struct archive_writer);
 
     writer->path = mem_strdup(path);
-    writer->partial = mem_printf("%s.partial", path);
-    writer->fd = open(writer->partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (writer->fd < 0)
-        error_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_SYSTEM, errno, "make %s",
-                  writer->partial);
-    else if (access(path, F_OK) == 0)
+    writer->fd = -1;
+    if (access(path, F_OK) == 0)
         error_set(err, ERR_CONFLICT, 0, "%s is there already", path);
-    else if (begin(writer, passphrase, err) == 0) {
+    else if (open_nameless(writer, err) == 0 && begin(writer, passphrase, err) == 0) {
         *out = writer;
         return 0;
     }
@@ -189,23 +211,32 @@ int archive_write_file(struct archive_writer *writer, const char *name, int fd, 
 
 static int sync_folder(const char *path, struct error *err)
 {
-    const char *slash = strrchr(path, '/');
     AUTO_FREE
-    char *folder = slash != NULL ? mem_strndup(path, (size_t)(slash - path) + 1) : mem_strdup(".");
+    char *folder = folder_of(path);
     AUTO_CLOSE
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     return fd >= 0 && fsync(fd) == 0 ? 0 : error_set(err, ERR_SYSTEM, errno, "write %s", folder);
 }
 
-/* The name is given by a link, which replaces nothing. */
+/* A link replaces nothing. */
+static int give_name(const struct archive_writer *writer)
+{
+    AUTO_FREE
+    char *nameless = mem_printf("/proc/self/fd/%d", writer->fd);
+
+    return writer->partial != NULL
+               ? link(writer->partial, writer->path)
+               : linkat(AT_FDCWD, nameless, AT_FDCWD, writer->path, AT_SYMLINK_FOLLOW);
+}
+
 int archive_finish(struct archive_writer *writer, struct error *err)
 {
     if (write_chunk(writer, crypto_secretstream_xchacha20poly1305_TAG_FINAL, err) < 0)
         return -1;
     if (fsync(writer->fd) < 0)
-        return error_set(err, ERR_SYSTEM, errno, "write %s", writer->partial);
-    if (link(writer->partial, writer->path) < 0)
+        return error_set(err, ERR_SYSTEM, errno, "write %s", writer->path);
+    if (give_name(writer) < 0)
         return error_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_SYSTEM, errno, "name %s",
                          writer->path);
     return sync_folder(writer->path, err);
@@ -215,10 +246,9 @@ void archive_writer_free(struct archive_writer *writer)
 {
     if (writer == NULL)
         return;
-    if (writer->fd >= 0) {
+    if (writer->fd >= 0 && writer->partial != NULL)
         unlink(writer->partial);
-        close(writer->fd);
-    }
+    fd_close(&writer->fd);
     sodium_memzero(&writer->state, sizeof(writer->state));
     free(writer->path);
     free(writer->partial);

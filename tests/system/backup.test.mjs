@@ -8,8 +8,8 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { test } from 'node:test';
-import { freePort, must, nodeModules, waitFor, withLab } from './lab.mjs';
-import { checkNothingLeft, killNow, restart } from './living.mjs';
+import { freePort, gone, killHard, must, nodeModules, waitFor, withLab } from './lab.mjs';
+import { checkNothingLeft, initsOf, killNow, restart } from './living.mjs';
 
 const require = createRequire(path.join(nodeModules, 'any.js'));
 const shell = { model: false, agent: false };
@@ -173,4 +173,60 @@ test('into storage and back, and what is tampered with brings nothing', { timeou
     } finally {
         await s3.close();
     }
+}));
+
+// A name that is there is a whole backup's; a session that is there is whole.
+test('killed in the midst of it', { timeout: 300000 }, () => withLab(shell, async lab => {
+    const repository = path.join(lab.repositories, 'app');
+    fs.mkdirSync(repository);
+    await must('git', ['init', '-q', '-b', 'main', repository]);
+    await must('git', ['-C', repository, '-c', 'user.name=t', '-c', 'user.email=t@t.invalid', 'commit', '-q', '--allow-empty', '-m', 'first']);
+    lab.give(repository);
+    const { sessionId } = await work(lab, 'echo one > one; head -c 60000000 /dev/urandom > random', { repository });
+    const inside = () => fs.readFileSync(path.join(workspace(lab, sessionId), 'app/random'));
+    const random = inside();
+    const folder = path.join(lab.root, 'work');
+    const file = path.join(folder, 'session.backup');
+    const names = fs.readdirSync(folder);
+    const start = async () => { await killNow(await lab.supervisorPid()); await restart(lab); };
+
+    // Made: stopped while it writes, so that it can't be quicker than its death.
+    const written = pid => fs.readdirSync(`/proc/${pid}/fd`).some(fd => {
+        try {
+            return fs.readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith(`${folder}/`) && fs.statSync(`/proc/${pid}/fd/${fd}`).size > 1 << 20;
+        } catch {
+            return false;
+        }
+    });
+    const making = backup(lab, 'create', sessionId, 'session.backup');
+    const pid = await lab.supervisorPid();
+    await waitFor('it is being written', () => written(pid), 60000, 1);
+    process.kill(pid, 'SIGSTOP');
+    assert.ok(written(pid) && !fs.existsSync(file), 'it was quicker');
+    killHard(pid);
+    await waitFor('the supervisor is gone', () => gone(pid), 10000, 5);
+    assert.notEqual((await making).code, 0);
+    await restart(lab);
+    assert.deepEqual(fs.readdirSync(folder), names, 'nothing is left of it');
+    assert.ok(inside().equals(random));
+    await ok(lab, 'create', sessionId, 'session.backup');
+
+    // Brought back: while its files come out of the backup, and while they are unpacked; by the supervisor's death and the sandbox's.
+    assert.equal((await lab.ctl(['rm', sessionId])).code, 0);
+    const empty = () => waitFor('nothing of it is left', async () => (await lab.ctlJson(['sessions'])).sessions.length === 0 &&
+        ['sessions', 'checkpoints'].every(name => fs.readdirSync(path.join(lab.state, name)).length === 0), 60000, 50);
+    const parts = path.join(lab.state, 'checkpoints', sessionId);
+    const comes = () => waitFor('its files come', () => fs.existsSync(parts) && fs.readdirSync(parts).length > 0, 60000, 1);
+    const unpacks = () => waitFor('they are unpacked', () => initsOf(lab)[0], 60000, 1);
+    for (const [when, end] of [[comes, start], [unpacks, start], [unpacks, async () => killHard((await unpacks()).pid)]]) {
+        const restoring = backup(lab, 'restore', 'session.backup');
+        await when();
+        await end();
+        assert.notEqual((await restoring).code, 0);
+        await empty();
+    }
+    await ok(lab, 'restore', 'session.backup');
+    assert.ok(inside().equals(random));
+    assert.equal((await work(lab, 'cat one', { sessionId })).output, 'one');
+    await checkNothingLeft(lab);
 }));
