@@ -7,8 +7,8 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { bare, commit } from './awkward-repositories.mjs';
 import { Forge } from './forge.mjs';
-import { waitFor, withLab } from './lab.mjs';
-import { killNow, restart } from './living.mjs';
+import { killHard, waitFor, withLab } from './lab.mjs';
+import { initsOf, killNow, restart } from './living.mjs';
 
 const main = 'refs/heads/main';
 const address = 'https://github.com/owner/large';
@@ -108,4 +108,44 @@ test('a mirror that is not known to be whole does not count, and one that is bro
     const after = await work(lab, look);
     assert.equal(after.output, '7\n8', JSON.stringify(after.view));
     assert.ok(after.fetched > 4 << 20);
+}));
+
+// The server keeps the request waiting that would bring the mirror its first objects.
+test('a mirror that dies while it is made does not count, whoever died', { timeout: 300000 }, t => withLarge(async (lab, forge) => {
+    const mirrorInits = () => initsOf(lab).filter(({ pid }) => fs.readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes(' /mirror '));
+    const objects = () => [...lab.files(path.join(lab.state, 'mirrors'))].filter(file => file.endsWith('.pack'));
+    for (const victim of ['supervisor', 'sandbox'])
+        await t.test(victim, async () => {
+            let release;
+            let held = false;
+            const gate = new Promise(resolve => { release = resolve; });
+            forge.before = request => {
+                if (held || request.method !== 'POST' || mirrorInits().length === 0)
+                    return undefined;
+                held = true;
+                return gate;
+            };
+            await work(lab, 'true');
+            await waitFor('the server keeps the mirror waiting', () => held, 60000);
+            if (victim === 'supervisor')
+                await killNow(await lab.supervisorPid());
+            else
+                killHard(mirrorInits()[0].pid);
+            forge.before = () => {};
+            release();
+            if (victim === 'supervisor')
+                await restart(lab);
+            await settled(lab);
+            assert.deepEqual(mirrorsOf(lab).filter(folder => fs.existsSync(path.join(folder, 'whole'))), []);
+            const next = await work(lab, look);
+            assert.equal(next.output, '7\n8', JSON.stringify(next.view));
+            assert.ok(next.fetched > 4 << 20, 'nothing of the half one was copied');
+            await whole(lab);
+            await settled(lab);
+            assert.ok(objects().length > 0);
+            const copied = await work(lab, look);
+            assert.equal(copied.output, '7\n8', JSON.stringify(copied.view));
+            assert.ok(copied.fetched < 64 << 10, `${copied.fetched}`);
+            fs.rmSync(path.join(lab.state, 'mirrors'), { recursive: true });
+        });
 }));
