@@ -1,58 +1,14 @@
 /* on_backup.c: backup.create and backup.restore. */
 #include "backup/backup.h"
-#include "control/internal.h"
+#include "control/pending.h"
 #include "proto/msg_session.h"
-
-/* Outlives its request when the client goes away first. */
-struct pending {
-    struct request *request;
-    struct id session;
-};
-
-static void on_drop(struct request *request)
-{
-    struct pending *pending = request->state;
-
-    pending->request = NULL;
-}
-
-static void on_over(void *data, const struct error *err)
-{
-    struct pending *pending = data;
-    AUTO_BUF struct buf body = BUF_INIT(4096);
-    struct json_writer writer;
-
-    if (pending->request != NULL && err != NULL) {
-        request_fail(pending->request, err);
-    } else if (pending->request != NULL) {
-        json_write_init(&writer, &body);
-        json_write_object(&writer);
-        json_member_string(&writer, "sessionId", pending->session.text);
-        json_write_object_end(&writer);
-        request_reply(pending->request, &body);
-    }
-    free(pending);
-}
 
 static void on_brought_back(void *data, const struct id *session, const struct error *err)
 {
     struct pending *pending = data;
 
     pending->session = *session;
-    on_over(pending, err);
-}
-
-static void begun(struct pending *pending, int rc, const struct error *err)
-{
-    struct request *request = pending->request;
-
-    if (rc < 0) {
-        free(pending);
-        request_fail(request, err);
-        return;
-    }
-    request->state = pending;
-    request->drop = on_drop;
+    pending_over(pending, err);
 }
 
 static int fill_storage(struct control *control, const char *key, struct backup_place *place,
@@ -123,21 +79,20 @@ void on_backup_create(struct request *request)
 {
     struct backup_params params = { 0 };
     struct error err = ERROR_INIT;
-    struct backup_place *place = NULL;
+    struct backup_place *place;
     struct pending *pending;
     int rc;
 
     if (request_read(request, backup_create_fields, &params) < 0)
         return;
-    pending = NEW(struct pending);
-    pending->request = request;
-    rc = session_id_parse(params.sessionId, &pending->session, &err);
-    if (rc == 0)
-        place = place_new(request, &params, &err);
+    pending = pending_about(request, params.sessionId);
+    if (pending == NULL)
+        return;
+    place = place_new(request, &params, &err);
     rc = place == NULL ? -1
-                       : session_backup(request->control->runs, &pending->session, place, on_over,
-                                        pending, &err);
-    begun(pending, rc, &err);
+                       : session_backup(request->control->runs, &pending->session, place,
+                                        pending_over, pending, &err);
+    pending_begun(pending, rc, &err);
 }
 
 void on_backup_restore(struct request *request)
@@ -151,10 +106,10 @@ void on_backup_restore(struct request *request)
     if (request_read(request, backup_restore_fields, &params) < 0)
         return;
     pending = NEW(struct pending);
-    pending->request = request;
+    pending_init(pending, request);
     place = place_new(request, &params, &err);
     rc = place == NULL
              ? -1
              : session_bring_back(request->control->runs, place, on_brought_back, pending, &err);
-    begun(pending, rc, &err);
+    pending_begun(pending, rc, &err);
 }

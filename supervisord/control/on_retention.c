@@ -1,19 +1,11 @@
 /* on_retention.c: retention.run. */
-#include "control/internal.h"
+#include "control/pending.h"
 #include "proto/msg_session.h"
 
-/* Outlives its request when the client goes away first. */
-struct pending {
-    struct request *request;
+struct choosing {
+    struct pending pending;
     bool dry_run;
 };
-
-static void on_drop(struct request *request)
-{
-    struct pending *pending = request->state;
-
-    pending->request = NULL;
-}
 
 static void write_all(struct json_writer *writer, const struct retained *const *sessions,
                       size_t count)
@@ -37,38 +29,35 @@ static void write_all(struct json_writer *writer, const struct retained *const *
 
 static void on_chosen(void *data, const struct retained *const *sessions, size_t count)
 {
-    struct pending *pending = data;
+    struct choosing *choosing = data;
+    struct request *request = choosing->pending.request;
     AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
     struct json_writer writer;
 
-    if (pending->request != NULL) {
+    if (request != NULL) {
         json_write_init(&writer, &body);
         json_write_object(&writer);
-        json_member_bool(&writer, "dryRun", pending->dry_run);
+        json_member_bool(&writer, "dryRun", choosing->dry_run);
         write_all(&writer, sessions, count);
         json_write_object_end(&writer);
-        request_reply(pending->request, &body);
+        request_reply(request, &body);
     }
-    free(pending);
+    free(choosing);
 }
 
 void on_retention_run(struct request *request)
 {
     struct retention_params params = { 0 };
     struct error err = ERROR_INIT;
-    struct pending *pending;
+    struct choosing *choosing;
+    int rc;
 
     if (request_read(request, retention_fields, &params) < 0)
         return;
-    pending = NEW(struct pending);
-    pending->request = request;
-    pending->dry_run = params.dryRun;
-    if (retention_run(request->control->runs, params.dryRun ? RETENTION_LOOK : RETENTION_REMOVE,
-                      on_chosen, pending, &err) < 0) {
-        free(pending);
-        request_fail(request, &err);
-        return;
-    }
-    request->state = pending;
-    request->drop = on_drop;
+    choosing = NEW(struct choosing);
+    pending_init(&choosing->pending, request);
+    choosing->dry_run = params.dryRun;
+    rc = retention_run(request->control->runs, params.dryRun ? RETENTION_LOOK : RETENTION_REMOVE,
+                       on_chosen, choosing, &err);
+    pending_begun(&choosing->pending, rc, &err);
 }

@@ -1,5 +1,5 @@
 /* on_session.c: the methods of sessions. */
-#include "control/internal.h"
+#include "control/pending.h"
 #include "proto/msg_session.h"
 #include "view/view.h"
 
@@ -58,83 +58,19 @@ void on_session_list(struct request *request)
 
 /* What takes a while ------------------------------------------------------------------------ */
 
-/* Outlives its request when the client goes away first. */
-struct pending {
-    struct request *request;
-    struct control *control;
-    struct id session;
-};
-
-static void on_drop(struct request *request)
-{
-    struct pending *pending = request->state;
-
-    pending->request = NULL;
-}
-
-static struct pending *pending_new(struct request *request)
-{
-    struct pending *pending = NEW(struct pending);
-
-    pending->request = request;
-    pending->control = request->control;
-    return pending;
-}
-
-/* The operation has begun (RC 0), or the request fails. */
-static void pending_begun(struct pending *pending, int rc, const struct error *err)
-{
-    struct request *request = pending->request;
-
-    if (rc < 0) {
-        free(pending);
-        request_fail(request, err);
-        return;
-    }
-    request->state = pending;
-    request->drop = on_drop;
-}
-
-/* NAME may be NULL. */
-static void reply(struct pending *pending, const struct error *err, const char *name,
-                  uint64_t number)
-{
-    AUTO_BUF struct buf body = BUF_INIT(4096);
-    struct json_writer writer;
-
-    if (pending->request != NULL && err != NULL) {
-        request_fail(pending->request, err);
-    } else if (pending->request != NULL) {
-        json_write_init(&writer, &body);
-        json_write_object(&writer);
-        json_member_string(&writer, "sessionId", pending->session.text);
-        if (name != NULL)
-            json_member_u64(&writer, name, number);
-        json_write_object_end(&writer);
-        request_reply(pending->request, &body);
-    }
-    free(pending);
-}
-
-static void on_over(void *data, const struct error *err)
-{
-    reply(data, err, NULL, 0);
-}
-
 void on_session_delete(struct request *request)
 {
     struct session_params params = { 0 };
     struct error err = ERROR_INIT;
     struct pending *pending;
-    int rc;
 
-    if (request_read(request, session_fields, &params) < 0)
+    if (request_read(request, session_fields, &params) < 0 ||
+        (pending = pending_about(request, params.sessionId)) == NULL)
         return;
-    pending = pending_new(request);
-    rc = session_id_parse(params.sessionId, &pending->session, &err);
-    if (rc == 0)
-        rc = session_delete(request->control->runs, &pending->session, on_over, pending, &err);
-    pending_begun(pending, rc, &err);
+    pending_begun(
+        pending,
+        session_delete(request->control->runs, &pending->session, pending_over, pending, &err),
+        &err);
 }
 
 void on_session_restore(struct request *request)
@@ -142,21 +78,19 @@ void on_session_restore(struct request *request)
     struct session_restore_params params = { 0 };
     struct error err = ERROR_INIT;
     struct pending *pending;
-    int rc;
 
-    if (request_read(request, session_restore_fields, &params) < 0)
+    if (request_read(request, session_restore_fields, &params) < 0 ||
+        (pending = pending_about(request, params.sessionId)) == NULL)
         return;
-    pending = pending_new(request);
-    rc = session_id_parse(params.sessionId, &pending->session, &err);
-    if (rc == 0)
-        rc = session_restore(request->control->runs, &pending->session, params.checkpoint, on_over,
-                             pending, &err);
-    pending_begun(pending, rc, &err);
+    pending_begun(pending,
+                  session_restore(request->control->runs, &pending->session, params.checkpoint,
+                                  pending_over, pending, &err),
+                  &err);
 }
 
 static void on_checkpoint(void *data, uint32_t number, const struct error *err)
 {
-    reply(data, err, "checkpoint", number);
+    pending_reply(data, err, "checkpoint", number);
 }
 
 void on_session_checkpoint(struct request *request)
@@ -164,16 +98,14 @@ void on_session_checkpoint(struct request *request)
     struct session_params params = { 0 };
     struct error err = ERROR_INIT;
     struct pending *pending;
-    int rc;
 
-    if (request_read(request, session_fields, &params) < 0)
+    if (request_read(request, session_fields, &params) < 0 ||
+        (pending = pending_about(request, params.sessionId)) == NULL)
         return;
-    pending = pending_new(request);
-    rc = session_id_parse(params.sessionId, &pending->session, &err);
-    if (rc == 0)
-        rc = session_checkpoint(request->control->runs, &pending->session, on_checkpoint, pending,
-                                &err);
-    pending_begun(pending, rc, &err);
+    pending_begun(
+        pending,
+        session_checkpoint(request->control->runs, &pending->session, on_checkpoint, pending, &err),
+        &err);
 }
 
 static void on_forked(void *data, const struct id *session, const struct error *err)
@@ -182,7 +114,7 @@ static void on_forked(void *data, const struct id *session, const struct error *
 
     if (err == NULL)
         pending->session = *session;
-    reply(pending, err, NULL, 0);
+    pending_over(pending, err);
 }
 
 void on_session_fork(struct request *request)
@@ -190,16 +122,14 @@ void on_session_fork(struct request *request)
     struct session_fork_params params = { 0 };
     struct error err = ERROR_INIT;
     struct pending *pending;
-    int rc;
 
-    if (request_read(request, session_fork_fields, &params) < 0)
+    if (request_read(request, session_fork_fields, &params) < 0 ||
+        (pending = pending_about(request, params.sessionId)) == NULL)
         return;
-    pending = pending_new(request);
-    rc = session_id_parse(params.sessionId, &pending->session, &err);
-    if (rc == 0)
-        rc = session_fork(request->control->runs, &pending->session, params.checkpoint,
-                          params.title != NULL ? params.title : "", on_forked, pending, &err);
-    pending_begun(pending, rc, &err);
+    pending_begun(pending,
+                  session_fork(request->control->runs, &pending->session, params.checkpoint,
+                               params.title != NULL ? params.title : "", on_forked, pending, &err),
+                  &err);
 }
 
 /* session.get --------------------------------------------------------------------------------- */
@@ -256,7 +186,7 @@ static void on_counted(void *data, const struct session_usage *usage, const stru
     if (pending->request == NULL)
         free(pending);
     else if (write_whole(pending->control, &pending->session, &body, &local) < 0)
-        reply(pending, &local, NULL, 0);
+        pending_over(pending, &local);
     else {
         request_reply(pending->request, &body);
         free(pending);
@@ -268,15 +198,13 @@ void on_session_get(struct request *request)
     struct session_params params = { 0 };
     struct error err = ERROR_INIT;
     struct pending *pending;
-    int rc;
 
-    if (request_read(request, session_fields, &params) < 0)
+    if (request_read(request, session_fields, &params) < 0 ||
+        (pending = pending_about(request, params.sessionId)) == NULL)
         return;
-    pending = pending_new(request);
-    rc = session_id_parse(params.sessionId, &pending->session, &err);
-    if (rc == 0)
-        rc = session_count(request->control->runs, &pending->session, on_counted, pending, &err);
-    pending_begun(pending, rc, &err);
+    pending_begun(
+        pending,
+        session_count(request->control->runs, &pending->session, on_counted, pending, &err), &err);
 }
 
 /* What is done at once ------------------------------------------------------------------------ */
