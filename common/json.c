@@ -140,14 +140,11 @@ static int scan_hex4(struct scan *scan, unsigned *out)
     unsigned value = 0;
 
     for (int i = 0; i < 4; i++, scan->at++) {
-        char c = peek(scan);
+        int digit = str_hex_value(peek(scan));
 
-        if (c >= '0' && c <= '9')
-            value = value << 4 | (unsigned)(c - '0');
-        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-            value = value << 4 | (unsigned)((c | 0x20) - 'a' + 10);
-        else
+        if (digit < 0)
             return refuse(scan, "\\u needs four hexadecimal digits");
+        value = value << 4 | (unsigned)digit;
     }
     *out = value;
     return 0;

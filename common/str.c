@@ -218,6 +218,15 @@ uint64_t str_hash(uint64_t hash, const char *text)
     return hash;
 }
 
+int str_hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 void str_hex(char *to, const void *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";

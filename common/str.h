@@ -47,5 +47,7 @@ uint64_t str_hash(uint64_t hash, const char *text);
 
 /* Lower-case hex. TO has room for 2 * len + 1. */
 void str_hex(char *to, const void *data, size_t len);
+/* Of a hexadecimal digit in either case, or -1. */
+int str_hex_value(char c);
 
 #endif

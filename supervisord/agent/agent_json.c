@@ -16,14 +16,11 @@ static int code_unit(const char *text, size_t len)
     if (len < ESCAPE_LEN || text[0] != '\\' || text[1] != 'u')
         return -1;
     for (size_t i = 2; i < ESCAPE_LEN; i++) {
-        char lower = (char)(text[i] | 0x20);
+        int digit = str_hex_value(text[i]);
 
-        if (text[i] >= '0' && text[i] <= '9')
-            value = value << 4 | (text[i] - '0');
-        else if (lower >= 'a' && lower <= 'f')
-            value = value << 4 | (lower - 'a' + 10);
-        else
+        if (digit < 0)
             return -1;
+        value = value << 4 | digit;
     }
     return value;
 }

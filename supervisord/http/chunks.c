@@ -2,21 +2,11 @@
 #include "http/http_internal.h"
 
 #include "common/mem.h"
+#include "common/str.h"
 
 #define CHUNK_DIGITS_MAX 16
 #define EXTENSIONS_MAX 1024u /* bytes, all chunks of a message together */
 #define TRAILERS_MAX (4u << 10)
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 static int bad_chunk(struct error *err, const char *text)
 {
@@ -25,7 +15,7 @@ static int bad_chunk(struct error *err, const char *text)
 
 static int take_size(struct http_chunks *chunks, char c, struct error *err)
 {
-    int digit = hex_value(c);
+    int digit = str_hex_value(c);
 
     if (digit >= 0) {
         if (++chunks->digits > CHUNK_DIGITS_MAX || chunks->left > (INT64_MAX >> 4))

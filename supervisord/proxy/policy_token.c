@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "common/mem.h"
+#include "common/str.h"
 #include "proxy/policy_internal.h"
 #include "proxy/url_path.h"
 
@@ -98,10 +99,10 @@ static bool target_holds_token(const char *target, size_t len)
     size_t to = 0;
 
     for (size_t i = 0; i < len; i++) {
-        if (target[i] == '%' && len - i >= 3 && url_hex_value(target[i + 1]) >= 0 &&
-            url_hex_value(target[i + 2]) >= 0) {
+        if (target[i] == '%' && len - i >= 3 && str_hex_value(target[i + 1]) >= 0 &&
+            str_hex_value(target[i + 2]) >= 0) {
             decoded[to++] =
-                (char)(url_hex_value(target[i + 1]) << 4 | url_hex_value(target[i + 2]));
+                (char)(str_hex_value(target[i + 1]) << 4 | str_hex_value(target[i + 2]));
             i += 2;
         } else {
             decoded[to++] = target[i];

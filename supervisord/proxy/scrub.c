@@ -44,15 +44,6 @@ struct scrub_set {
 /* Ways to write a byte
  * -------------------------------------------------------------------------------------- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The outcome of reading an escape: its size, or one of these. */
 enum { ESCAPE_NONE = -1, ESCAPE_CUT = 0 };
 
@@ -64,10 +55,10 @@ static int read_hex(const char *text, size_t len, const char *head, unsigned cha
     for (size_t i = 0; i < head_len + 2; i++) {
         if (i == len)
             return ESCAPE_CUT;
-        if (i < head_len ? text[i] != head[i] : hex_value(text[i]) < 0)
+        if (i < head_len ? text[i] != head[i] : str_hex_value(text[i]) < 0)
             return ESCAPE_NONE;
     }
-    *byte = (unsigned char)(hex_value(text[head_len]) << 4 | hex_value(text[head_len + 1]));
+    *byte = (unsigned char)(str_hex_value(text[head_len]) << 4 | str_hex_value(text[head_len + 1]));
     return (int)head_len + 2;
 }
 
@@ -99,7 +90,7 @@ static int read_number(const char *text, size_t len, unsigned char *byte)
     unsigned value = 0;
 
     for (; at < len && at < ESCAPE_MAX; at++) {
-        int digit = hex_value(text[at]);
+        int digit = str_hex_value(text[at]);
 
         if (text[at] == ';' && value > 0 && value < 256) {
             *byte = (unsigned char)value;

@@ -6,17 +6,6 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-int url_hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool is_unreserved(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
@@ -44,7 +33,7 @@ static const char *escaped_reason(unsigned char c, const char *behind, size_t le
         return "encoded_dot";
     if (c < 0x20 || c == 0x7f)
         return "encoded_control";
-    if (c == '%' && left >= 2 && url_hex_value(behind[0]) >= 0 && url_hex_value(behind[1]) >= 0)
+    if (c == '%' && left >= 2 && str_hex_value(behind[0]) >= 0 && str_hex_value(behind[1]) >= 0)
         return "double_encoding";
     return NULL;
 }
@@ -96,9 +85,9 @@ static const char *canonicalise(const char *path, size_t len, enum escaped_slash
             out[to++] = decoded[plain++] = (char)c;
             continue;
         }
-        if (len - i < 3 || url_hex_value(path[i + 1]) < 0 || url_hex_value(path[i + 2]) < 0)
+        if (len - i < 3 || str_hex_value(path[i + 1]) < 0 || str_hex_value(path[i + 2]) < 0)
             return "bad_path";
-        c = (unsigned char)(url_hex_value(path[i + 1]) << 4 | url_hex_value(path[i + 2]));
+        c = (unsigned char)(str_hex_value(path[i + 1]) << 4 | str_hex_value(path[i + 2]));
         reason = escaped_reason(c, path + i + 3, len - i - 3, slash);
         if (reason != NULL)
             return reason;

@@ -14,7 +14,5 @@ char *url_path_canonical(const char *path, size_t len, const char **reason);
 char *url_path_slashes(const char *path, size_t len, const char **reason);
 /* True when PATH is its own canonical form. */
 bool url_path_plain(const char *path, size_t len);
-/* Of one hexadecimal digit; -1 when it is none. */
-int url_hex_value(char c);
 
 #endif

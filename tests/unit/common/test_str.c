@@ -218,3 +218,15 @@ TEST(a_hash_is_the_published_one_and_goes_on_from_piece_to_piece)
     CHECK(str_hash(STR_HASH_START, "foobar") == UINT64_C(0x85944171f73967e8));
     CHECK(str_hash(str_hash(STR_HASH_START, "foo"), "bar") == UINT64_C(0x85944171f73967e8));
 }
+
+TEST(a_hexadecimal_digit_has_a_value_in_either_case)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+
+    for (int c = -128; c < 128; c++) {
+        const char *at = c != 0 ? strchr(digits, c) : NULL;
+        int want = at == NULL ? -1 : (int)(at - digits);
+
+        CHECK_EQ(str_hex_value((char)c), want < 16 ? want : want - 6);
+    }
+}
