@@ -382,6 +382,16 @@ static void say_evidence(struct buf *out, const struct json_value *evidence)
     say(out, "the model's finish reason", text_of(evidence, "finishReason"));
 }
 
+static void say_budget(struct buf *out, const struct json_value *budget)
+{
+    if (number_of(budget, "tokenLimit"))
+        buf_printf(out, "budget: %llu of %llu tokens\n", number_of(budget, "tokens"),
+                   number_of(budget, "tokenLimit"));
+    if (json_number(json_get(budget, "limitUsd"), 0) > 0)
+        buf_printf(out, "budget: %.4f of %.2f USD\n", json_number(json_get(budget, "costUsd"), 0),
+                   json_number(json_get(budget, "limitUsd"), 0));
+}
+
 static void say_usage(struct buf *out, const struct json_value *usage)
 {
     if (usage)
@@ -392,6 +402,7 @@ static void say_usage(struct buf *out, const struct json_value *usage)
                    number_of(usage, "outputTokens"), number_of(usage, "cacheReadTokens"),
                    number_of(usage, "cacheWriteTokens"),
                    json_number(json_get(usage, "costUsd"), 0));
+    say_budget(out, json_get(usage, "budget"));
 }
 
 static void say_request(struct buf *out, const struct json_value *request)

@@ -298,6 +298,22 @@ static void write_evidence(struct json_writer *writer, const struct run_evidence
     json_write_object_end(writer);
 }
 
+/* What the limits of the configuration leave of the run. */
+static void write_budget(struct json_writer *writer, const struct run_usage_view *usage)
+{
+    if (usage->tokenLimit == 0 && usage->limitUsd <= 0)
+        return;
+    json_write_name(writer, "budget");
+    json_write_object(writer);
+    json_member_u64(writer, "tokens", usage->countedTokens);
+    json_member_u64_opt(writer, "tokenLimit", usage->tokenLimit);
+    if (usage->limitUsd > 0) {
+        json_member_double(writer, "costUsd", usage->countedUsd);
+        json_member_double(writer, "limitUsd", usage->limitUsd);
+    }
+    json_write_object_end(writer);
+}
+
 static void write_usage(struct json_writer *writer, const struct run_usage_view *usage)
 {
     json_write_name(writer, "usage");
@@ -309,6 +325,7 @@ static void write_usage(struct json_writer *writer, const struct run_usage_view 
     json_member_u64(writer, "cacheReadTokens", usage->cacheReadTokens);
     json_member_u64(writer, "cacheWriteTokens", usage->cacheWriteTokens);
     json_member_double(writer, "costUsd", usage->costUsd);
+    write_budget(writer, usage);
     json_write_object_end(writer);
 }
 

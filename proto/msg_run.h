@@ -100,6 +100,11 @@ struct run_usage_view {
     uint64_t requests;       /* that the proxy passed on */
     uint64_t failedRequests; /* model requests that failed */
     double costUsd;
+    /* By the proxy's count, where it is limited: */
+    uint64_t countedTokens;
+    uint64_t tokenLimit; /* 0: none */
+    double countedUsd;
+    double limitUsd; /* 0: none */
 };
 
 /* A run as a whole; NULL strings are left out. Writers leave out what does not apply to the status.

@@ -61,6 +61,10 @@ void audit_view_write(struct json_writer *writer, const struct audit_view *view)
     json_member_u64(writer, "requestBytes", view->requestBytes);
     json_member_u64(writer, "responseBytes", view->responseBytes);
     json_member_u64(writer, "milliseconds", view->milliseconds);
+    json_member_u64_opt(writer, "inputTokens", view->inputTokens);
+    json_member_u64_opt(writer, "outputTokens", view->outputTokens);
+    if (view->costUsd > 0)
+        json_member_double(writer, "costUsd", view->costUsd);
     json_write_object_end(writer);
 }
 

@@ -59,7 +59,10 @@ struct audit_view {
     const char *method;
     const char *host;
     const char *path;
-    const char *detail;  /* the refs of a push */
+    const char *detail;   /* the refs of a push */
+    uint64_t inputTokens; /* of a model request, the next two as well */
+    uint64_t outputTokens;
+    double costUsd;
     const char *verdict; /* allow, deny, error */
     const char *reason;
     uint64_t status;

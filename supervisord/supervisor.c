@@ -116,6 +116,9 @@ static void on_decision(void *data, const struct proxy_decision *decision)
     audit.request_bytes = decision->request_bytes;
     audit.response_bytes = decision->response_bytes;
     audit.milliseconds = decision->milliseconds;
+    audit.input_tokens = decision->input_tokens;
+    audit.output_tokens = decision->output_tokens;
+    audit.microdollars = decision->microdollars;
     if (store_audit_append(supervisor->store, &audit, &err) < 0)
         log_error("audit", "record lost: %s", err.text);
     audit_record_finish(&audit);
@@ -185,10 +188,27 @@ static void find_trust(void *data, struct run_trust *trust)
     log_error("proxy", "sandboxes get no certificates: %s", err.text);
 }
 
+static struct price *make_prices(const struct config *config)
+{
+    struct price *prices = mem_new_zero(config->price_count + 1, sizeof(*prices));
+
+    for (size_t i = 0; i < config->price_count; i++) {
+        const struct config_price *from = &config->prices[i];
+
+        prices[i] = (struct price){ .model = from->model,
+                                    .input = from->input,
+                                    .output = from->output,
+                                    .cache_read = from->cache_read,
+                                    .cache_write = from->cache_write };
+    }
+    return prices;
+}
+
 static int start_proxy(struct supervisor *supervisor, struct error *err)
 {
     struct proxy_service *services = make_proxy_services(supervisor->config);
     const struct config *config = supervisor->config;
+    struct price *prices = make_prices(config);
     struct proxy_options options = {
         .services = services,
         .service_count = config->service_count,
@@ -200,7 +220,11 @@ static int start_proxy(struct supervisor *supervisor, struct error *err)
         .retry_after_max_seconds = config->model_retry_wait_seconds,
         .model_limits = { .failures = config->model_failures,
                           .wait_ms = (uint64_t)config->model_retry_wait_seconds * 1000,
-                          .requests = config->model_requests },
+                          .requests = config->model_requests,
+                          .tokens = config->model_tokens,
+                          .microdollars = (uint64_t)config->model_cents * 10000 },
+        .prices = prices,
+        .price_count = config->price_count,
         .on_decision = on_decision,
         .on_traffic = on_traffic,
         .on_model = on_model,
@@ -211,6 +235,7 @@ static int start_proxy(struct supervisor *supervisor, struct error *err)
                          &options, err);
 
     free(services);
+    free(prices);
     return rc;
 }
 
@@ -372,6 +397,8 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .stall_minutes = config->stall_minutes,
         .model_failures = config->model_failures,
         .model_requests = config->model_requests,
+        .model_tokens = config->model_tokens,
+        .model_microdollars = (uint64_t)config->model_cents * 10000,
         .model_head_seconds = config->model_head_seconds,
         .model_silence_seconds = config->model_silence_seconds,
         .model_retry_wait_seconds = config->model_retry_wait_seconds,

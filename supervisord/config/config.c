@@ -622,6 +622,12 @@ const struct setting config_settings[] = {
         "a run ends when its model has failed for so long, or wants to be left alone for longer"),
     U32_ROW("model.requestsPerRun", model_requests, 0, 10000000, 5000,
             "SANDBOX_MCP_MODEL_REQUESTS_PER_RUN", "model requests of one run; 0: no limit"),
+    U32_ROW("model.tokensPerRun", model_tokens, 0, 4000000000, 0,
+            "SANDBOX_MCP_MODEL_TOKENS_PER_RUN",
+            "tokens that the models of one run may read and write, those from a cache too; 0: no "
+            "limit"),
+    U32_ROW("model.centsPerRun", model_cents, 0, 10000000, 0, "SANDBOX_MCP_MODEL_CENTS_PER_RUN",
+            "US cents that the models of one run may cost, by the table of prices; 0: no limit"),
     BOOL_ROW("web.enabled", web_enabled, 1, "SANDBOX_MCP_WEB_ENABLED",
              "whether there are web pages"),
     TEXT_ROW("web.listen", web_listen, 1, 64, "127.0.0.1", check_loopback,
@@ -915,6 +921,7 @@ int config_load(struct config **out, const struct paths *paths, struct error *er
     set_defaults(config);
     config_services_init(config);
     config_agents_init(config);
+    config_prices_init(config);
     if (config_file_read(config, paths, err) < 0 || read_environment(config, paths, err) < 0 ||
         check_together(config, err) < 0) {
         config_free(config);
@@ -939,6 +946,7 @@ void config_free(struct config *config)
     config_services_finish(config);
     config_agents_finish(config);
     config_repositories_finish(config);
+    config_prices_finish(config);
     free(config->file);
     free(config);
 }
@@ -1003,6 +1011,7 @@ void config_print(const struct config *config, struct buf *out)
         buf_append_char(out, '\n');
     }
     config_agents_print(config, out);
+    config_prices_print(config, out);
     config_repositories_print(config, out);
     config_services_print(config, out);
 }

@@ -79,6 +79,16 @@ struct config_repository {
     size_t service_count;
 };
 
+/* What a model costs, in microdollars for a million tokens of each kind. */
+struct config_price {
+    char *model; /* "anthropic/claude-sonnet-4-5", or with a star at its end */
+    uint64_t input;
+    uint64_t output;
+    uint64_t cache_read;
+    uint64_t cache_write;
+    bool builtin;
+};
+
 enum config_origin { CONFIG_ORIGIN_DEFAULT, CONFIG_ORIGIN_FILE, CONFIG_ORIGIN_ENVIRONMENT };
 
 #define CONFIG_SETTINGS_MAX 128
@@ -135,8 +145,10 @@ struct config {
     uint32_t model_failures;           /* in a row */
     uint32_t model_retry_wait_seconds; /* from the first of them on */
     uint32_t model_requests;           /* of one run; 0: no limit */
-    uint32_t stall_minutes;            /* no sign of progress: stalled */
-    char *backup_endpoint;             /* of storage that speaks S3; "" none */
+    uint32_t model_tokens;             /* the same, as the next */
+    uint32_t model_cents;
+    uint32_t stall_minutes; /* no sign of progress: stalled */
+    char *backup_endpoint;  /* of storage that speaks S3; "" none */
     char *backup_region;
     char *backup_bucket;
     char *backup_access_key; /* names of secrets */
@@ -174,6 +186,8 @@ struct config {
     size_t agent_count;
     struct config_repository *repositories; /* in the order of the file */
     size_t repository_count;
+    struct config_price *prices; /* built-in ones and the file's */
+    size_t price_count;
     char *file; /* the file that was asked for; it may be missing */
     enum config_origin origins[CONFIG_SETTINGS_MAX]; /* in the order of the table */
 };

@@ -39,7 +39,7 @@ static void list_known(const char *prefix, struct buf *out)
         buf_printf(out, "%s%.*s", out->len > 0 ? ", " : "", (int)len, last);
     }
     if (prefix_len == 0)
-        buf_append_str(out, ", repositories, services");
+        buf_append_str(out, ", prices, repositories, services");
 }
 
 static int unknown(const struct file_reader *reader, const char *prefix,
@@ -131,6 +131,8 @@ static int read_section(const struct file_reader *reader, const char *prefix,
 
         if (prefix[0] == '\0' && str_equal(json_name(member), "services"))
             result = config_services_read(reader->config, member, reader->file, err);
+        else if (prefix[0] == '\0' && str_equal(json_name(member), "prices"))
+            result = config_prices_read(reader->config, member, reader->file, err);
         else if (prefix[0] == '\0' && str_equal(json_name(member), "repositories"))
             result = config_repositories_read(reader->config, member, reader->file, err);
         else

@@ -75,6 +75,13 @@ int config_repositories_read(struct config *config, const struct json_value *rep
                              const char *file, struct error *err);
 void config_repositories_print(const struct config *config, struct buf *out);
 
+/* config_prices.c */
+void config_prices_init(struct config *config); /* the built-in ones */
+void config_prices_finish(struct config *config);
+int config_prices_read(struct config *config, const struct json_value *prices, const char *file,
+                       struct error *err);
+void config_prices_print(const struct config *config, struct buf *out);
+
 void config_list_free(char **list, size_t count);
 
 #endif

@@ -254,6 +254,19 @@ static void print_changes(struct buf *out, const struct json_value *evidence)
     buf_append_char(out, '\n');
 }
 
+static void print_budget(struct buf *out, const struct json_value *budget)
+{
+    double limit = json_number(json_get(budget, "limitUsd"), 0);
+
+    if (number_of(budget, "tokenLimit") > 0)
+        buf_printf(out, "%-12s%llu of %llu tokens\n", "budget",
+                   (unsigned long long)number_of(budget, "tokens"),
+                   (unsigned long long)number_of(budget, "tokenLimit"));
+    if (limit > 0)
+        buf_printf(out, "%-12s$%.4f of $%.2f\n", "budget",
+                   json_number(json_get(budget, "costUsd"), 0), limit);
+}
+
 static void print_usage(struct buf *out, const struct json_value *usage)
 {
     double cost = json_number(json_get(usage, "costUsd"), 0);
@@ -294,6 +307,7 @@ void print_result(struct buf *out, const struct json_value *run)
     print_changes(out, json_get(run, "evidence"));
     print_warnings(out, json_get(run, "evidence"));
     print_usage(out, json_get(run, "usage"));
+    print_budget(out, json_get(json_get(run, "usage"), "budget"));
     if (output[0] != '\0') {
         buf_append_char(out, '\n');
         print_text(out, output, "");
@@ -613,7 +627,7 @@ void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_
 void print_audit(struct buf *out, const struct json_value *list)
 {
     static const char *const heads[] = { "TIME",   "RUN", "VERDICT", "REASON",
-                                         "STATUS", "MS",  "REQUEST" };
+                                         "STATUS", "MS",  "TOKENS",  "REQUEST" };
     struct table table;
 
     if (json_count(json_get(list, "records")) == 0) {
@@ -630,16 +644,22 @@ void print_audit(struct buf *out, const struct json_value *list)
                                    text_of(at, "detail"));
         char status[24];
         char took[24];
+        char tokens[24] = "";
 
         append_date(&time, number_of(at, "time"));
         snprintf(status, sizeof(status), "%llu", (unsigned long long)number_of(at, "status"));
         snprintf(took, sizeof(took), "%llu", (unsigned long long)number_of(at, "milliseconds"));
+        if (json_get(at, "inputTokens") != NULL || json_get(at, "outputTokens") != NULL)
+            snprintf(
+                tokens, sizeof(tokens), "%llu",
+                (unsigned long long)(number_of(at, "inputTokens") + number_of(at, "outputTokens")));
         const char *cells[] = { buf_text(&time),
                                 text_of(at, "runId"),
                                 text_of(at, "verdict"),
                                 text_of(at, "reason"),
                                 status,
                                 took,
+                                tokens,
                                 request };
         table_add(&table, cells);
     }

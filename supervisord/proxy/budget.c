@@ -42,3 +42,44 @@ bool budget_failed(struct budget *budget, const struct budget_limits *limits, ui
         budget->exhausted = "model_failures";
     return true;
 }
+
+bool budget_measures(const struct budget_limits *limits)
+{
+    return limits->tokens > 0 || limits->microdollars > 0;
+}
+
+static bool fits(uint64_t limit, uint64_t used, uint64_t more)
+{
+    return limit == 0 || (used <= limit && more <= limit - used);
+}
+
+enum budget_verdict budget_set_aside(struct budget *budget, const struct budget_limits *limits,
+                                     const struct budget_amount *most)
+{
+    const struct budget_amount *used = &budget->used;
+    const struct budget_amount *aside = &budget->aside;
+
+    if (budget->exhausted != NULL)
+        return BUDGET_OVER;
+    if (!fits(limits->tokens, used->tokens, most->tokens))
+        budget->exhausted = "model_tokens";
+    else if (!fits(limits->microdollars, used->microdollars, most->microdollars))
+        budget->exhausted = "model_cost";
+    if (budget->exhausted != NULL)
+        return BUDGET_OVER;
+    if (!fits(limits->tokens, used->tokens + aside->tokens, most->tokens) ||
+        !fits(limits->microdollars, used->microdollars + aside->microdollars, most->microdollars))
+        return BUDGET_WAIT;
+    budget->aside.tokens += most->tokens;
+    budget->aside.microdollars += most->microdollars;
+    return BUDGET_GO;
+}
+
+void budget_settle(struct budget *budget, const struct budget_amount *aside,
+                   const struct budget_amount *used)
+{
+    budget->aside.tokens -= aside->tokens;
+    budget->aside.microdollars -= aside->microdollars;
+    budget->used.tokens += used->tokens;
+    budget->used.microdollars += used->microdollars;
+}

@@ -67,6 +67,10 @@ void client_record(struct client_conn *conn, enum audit_verdict verdict, const c
     if (inject_veil_found(exchange->veil) > 0)
         buf_printf(&detail, "%sreflected_secret", detail.len > 0 ? "; " : "");
     hide_token(exchange, &detail);
+    if (exchange->decision.model)
+        client_model_settle(conn, &decision);
+    if (decision.estimated)
+        buf_printf(&detail, "%stokens estimated", detail.len > 0 ? "; " : "");
     decision.detail = buf_text(&detail);
     if (status >= 200 && status < 300 && verdict == AUDIT_ALLOW && exchange->decision.model)
         conn->run->answered++;

@@ -55,7 +55,7 @@ static void on_request(void *data, struct http_conn *http, const struct http_req
         client_answer_refusal(conn);
         return;
     }
-    if (exchange->decision.model && !client_budget_allows(conn))
+    if (!client_model_allows(conn))
         return;
     act(conn, request);
 }
@@ -153,6 +153,7 @@ static void on_closed(void *data, struct http_conn *http)
 
     (void)http;
     client_exchange_finish(&conn->exchange);
+    client_model_finish(conn);
     list_remove(&conn->link);
     free(conn);
     if (run->listener != NULL)

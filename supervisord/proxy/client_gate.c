@@ -20,7 +20,7 @@ struct body_gate *client_gate_new(struct client_conn *conn, const struct http_re
     if (decision->graphql)
         return graphql_gate_new(request);
     if (decision->git != GIT_ENDPOINT_PUSH)
-        return NULL;
+        return client_model_gate(conn, request);
     AUTO_FREE
     char *place =
         mem_printf("%s%.*s", service->name, (int)decision->repository_len, decision->path);
@@ -38,10 +38,12 @@ struct body_gate *client_gate_new(struct client_conn *conn, const struct http_re
     return git_push_gate_new(request, &options);
 }
 
-static void open_gate(struct client_conn *conn)
+void client_gate_open(struct client_conn *conn)
 {
     struct exchange *exchange = &conn->exchange;
 
+    if (exchange->decision.model && !client_model_goes(conn))
+        return;
     client_pass_on(conn, exchange->request);
     if (exchange->upstream == NULL)
         return; /* answered, and the exchange is over */
@@ -80,7 +82,7 @@ bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len)
     if (gate == NULL || gate->state == BODY_GATE_OPEN)
         return false;
     if (body_gate_feed(gate, bytes, len) == BODY_GATE_OPEN)
-        open_gate(conn);
+        client_gate_open(conn);
     else if (body_gate_overrun(gate))
         client_conn_cut(conn, gate->refusal.reason);
     return true;
@@ -93,7 +95,7 @@ void client_gate_end(struct client_conn *conn)
     if (gate == NULL || gate->state == BODY_GATE_OPEN)
         return;
     if (body_gate_end(gate) == BODY_GATE_OPEN)
-        open_gate(conn);
+        client_gate_open(conn);
     else
         answer_shut_gate(conn);
 }

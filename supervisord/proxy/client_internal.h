@@ -1,6 +1,7 @@
 /* client_internal.h: what the files of a sandbox's connection share: client_conn.c its life,
  * client_request.c and client_response.c the ways up and back, client_gate.c bodies that are
- * judged, client_tunnel.c tunnels and upgrades, client_answer.c how a request ends. */
+ * judged, client_model.c the budget of a model's requests, client_tunnel.c tunnels and upgrades,
+ * client_answer.c how a request ends. */
 #ifndef PROXY_CLIENT_INTERNAL_H
 #define PROXY_CLIENT_INTERNAL_H
 
@@ -37,6 +38,7 @@ struct exchange {
     uint64_t response_bytes;
     const char *refused;    /* reason, when the http layer refused the body */
     struct body_gate *gate; /* NULL: the body needs no judge */
+    bool waits;             /* for room in its run's budget, behind its open gate */
 };
 
 struct client_conn {
@@ -47,6 +49,7 @@ struct client_conn {
     struct entry_tunnel inside;
     bool active; /* an exchange is under way and not recorded yet */
     struct exchange exchange;
+    uv_timer_t *later; /* for an exchange that waits; NULL: none has */
 };
 
 /* What the client hears, and what is recorded. */
@@ -83,14 +86,26 @@ void client_refuse_for_secret(struct client_conn *conn, const struct error *err)
 int client_put_credential(struct client_conn *conn, const struct http_request *request,
                           struct buf *lines, char **path, struct error *err);
 void client_pass_on(struct client_conn *conn, const struct http_request *request);
+
+/* client_model.c */
 /* False: the request was refused, for good. */
-bool client_budget_allows(struct client_conn *conn);
+bool client_model_allows(struct client_conn *conn);
+/* The judge that a model's request needs, or NULL. */
+struct body_gate *client_model_gate(struct client_conn *conn, const struct http_request *request);
+/* Sets aside what the request behind its open gate may use. False: it was refused, or waits. */
+bool client_model_goes(struct client_conn *conn);
+/* It is over. DECISION gets what it used; others that wait may go. */
+void client_model_settle(struct client_conn *conn, struct proxy_decision *decision);
+/* The connection is over. */
+void client_model_finish(struct client_conn *conn);
 
 /* client_gate.c */
 /* The judge that a request's body needs, or NULL. */
 struct body_gate *client_gate_new(struct client_conn *conn, const struct http_request *request);
 /* True while the body is the gate's business. */
 bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len);
+/* What was held goes on. */
+void client_gate_open(struct client_conn *conn);
 void client_gate_end(struct client_conn *conn);
 
 /* client_tunnel.c */

@@ -90,6 +90,8 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
     char *path = NULL;
     int status;
 
+    if (exchange->decision.model)
+        model_account_pass(&exchange->account, conn->run);
     if (choose_way(conn, &options) < 0) {
         client_answer_failure(conn, client_failure(UPSTREAM_END_OTHER));
         return;
@@ -109,29 +111,4 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
         return;
     }
     http_conn_continue(conn->http);
-}
-
-/* False: the request was refused, for good. */
-bool client_budget_allows(struct client_conn *conn)
-{
-    struct run *run = conn->run;
-    const char *reason = model_account_ask(&conn->exchange.account, run);
-    struct client_failure failure = { .reason = reason,
-                                      .verdict = AUDIT_DENY,
-                                      .status = 403,
-                                      .type = "permission_error",
-                                      .message = "the run has used up its model requests",
-                                      .hint = NO_RETRY_HINT };
-    AUTO_FREE
-    char *message = NULL;
-
-    if (reason == NULL)
-        return true;
-    if (!str_equal(reason, "model_requests")) {
-        message =
-            mem_printf("the model failed too often and is not asked again: %s", run->model_words);
-        failure.message = message;
-    }
-    client_answer_failure(conn, &failure);
-    return false;
 }

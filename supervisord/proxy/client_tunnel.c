@@ -109,6 +109,8 @@ void client_pass_upgrade(struct client_conn *conn, const struct http_request *re
     struct buf head;
     char *path;
 
+    if (exchange->decision.model)
+        model_account_pass(&exchange->account, conn->run);
     if (strcmp(service->scheme, "https") == 0) {
         options.tls = proxy_tls_client(proxy, &err);
         if (options.tls == NULL) {

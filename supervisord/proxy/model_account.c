@@ -7,13 +7,117 @@
 
 #define RETRY_AFTER_MAX_MS (UINT64_C(366) * 24 * 3600 * 1000)
 
-const char *model_account_ask(struct model_account *account, struct run *run)
-{
-    const char *reason = budget_ask(&run->budget, &run->proxy->options.model_limits);
+/* What a request that names no greatest length is taken to answer at most. */
+#define OUTPUT_DEFAULT 32768u
 
-    account->asked = reason == NULL;
+const char *model_account_ask(struct run *run)
+{
+    return budget_ask(&run->budget, &run->proxy->options.model_limits);
+}
+
+void model_account_pass(struct model_account *account, const struct run *run)
+{
+    account->asked = true;
     account->number = run->budget.requests;
-    return reason;
+}
+
+static uint64_t sum_of(const struct price_tokens *tokens)
+{
+    return tokens->input + tokens->output + tokens->cache_read + tokens->cache_write;
+}
+
+/* A byte is a token at most. All of them may be new, and some of these written to a cache. */
+static uint64_t most_cost(const struct price *price, const struct price_tokens *most)
+{
+    struct price_tokens written = { .output = most->output, .cache_write = most->input };
+    uint64_t plain_cost = price_cost(price, most);
+    uint64_t written_cost = price_cost(price, &written);
+
+    return plain_cost > written_cost ? plain_cost : written_cost;
+}
+
+enum budget_verdict model_account_set_aside(struct model_account *account, struct run *run,
+                                            const struct model_wish *wish, const char **reason)
+{
+    const struct budget_limits *limits = &run->proxy->options.model_limits;
+    const struct model_request *request = wish->request;
+    enum budget_verdict verdict;
+    struct budget_amount most;
+
+    account->price = price_find(&run->proxy->prices, wish->service, request->model);
+    if (account->price == NULL && limits->microdollars > 0) {
+        *reason = "model_price_unknown";
+        return BUDGET_OVER;
+    }
+    account->most = (struct price_tokens){
+        .input = wish->body_bytes,
+        .output = request->max_output > 0 ? request->max_output : OUTPUT_DEFAULT,
+    };
+    most = (struct budget_amount){
+        .tokens = sum_of(&account->most),
+        .microdollars = account->price != NULL ? most_cost(account->price, &account->most) : 0,
+    };
+    verdict = budget_set_aside(&run->budget, limits, &most);
+    if (verdict == BUDGET_GO)
+        account->aside = most;
+    *reason = run->budget.exhausted;
+    return verdict;
+}
+
+/* Nothing of the request can have reached the model. */
+static bool is_unsent(const struct model_account *account, const struct proxy_decision *decision)
+{
+    static const char *const reasons[] = { "upstream_resolve", "upstream_connect",
+                                           "upstream_tls",     "address_not_allowed",
+                                           "secret_missing",   "secret_unusable" };
+
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+        if (str_equal(reasons[i], decision->reason))
+            return true;
+    return !account->asked;
+}
+
+/* A provider that refuses or fails to begin an answer has used nothing. */
+static bool is_refused(const struct model_account *account)
+{
+    return account->watched && !account->answering;
+}
+
+/* What an answer without an end, or without a word about its tokens, has used at most. */
+static void estimate(const struct model_account *account, const struct proxy_decision *decision,
+                     struct price_tokens *used)
+{
+    uint64_t output = decision->response_bytes;
+
+    if (account->most.output > 0 && output > account->most.output)
+        output = account->most.output;
+    if (used->input + used->cache_read + used->cache_write == 0)
+        used->input = decision->request_bytes;
+    if (used->output < output)
+        used->output = output;
+}
+
+void model_account_settle(struct model_account *account, struct run *run,
+                          struct proxy_decision *decision)
+{
+    struct price_tokens used = { 0 };
+    struct budget_amount amount;
+
+    if (!is_unsent(account, decision) && !is_refused(account)) {
+        model_usage_end(&account->usage);
+        model_usage_tokens(&account->usage, &used);
+        decision->estimated = sum_of(&account->most) > 0 &&
+                              (decision->verdict != AUDIT_ALLOW || !account->usage.seen);
+    }
+    if (decision->estimated)
+        estimate(account, decision, &used);
+    amount.tokens = sum_of(&used);
+    amount.microdollars = account->price != NULL ? price_cost(account->price, &used) : 0;
+    decision->input_tokens = amount.tokens - used.output;
+    decision->output_tokens = used.output;
+    decision->microdollars = amount.microdollars;
+    budget_settle(&run->budget, &account->aside, &amount);
+    account->aside = (struct budget_amount){ 0 };
 }
 
 /* How long the provider wants to be left alone from now on; 0: it says nothing of it. */
@@ -52,6 +156,8 @@ void model_account_body(struct model_account *account, const char *bytes, size_t
 {
     if (account->watched)
         model_watch_feed(&account->watch, bytes, len);
+    if (account->answering)
+        model_usage_feed(&account->usage, bytes, len);
 }
 
 bool model_account_whole(struct model_account *account)

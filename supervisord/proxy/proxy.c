@@ -34,6 +34,7 @@ void proxy_part_closed(struct proxy *proxy)
         inject_cache_finish(&proxy->caches[i]);
     free(proxy->caches);
     services_finish(&proxy->services);
+    price_table_finish(&proxy->prices);
     egress_finish(&proxy->egress);
     tls_context_free(proxy->tls_server);
     tls_context_free(proxy->tls_client);
@@ -127,6 +128,8 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
     proxy->options = *options;
     proxy->options.services = NULL; /* the caller's; ours are in the tables */
     proxy->options.egress = NULL;
+    price_table_init(&proxy->prices, options->prices, options->price_count);
+    proxy->options.prices = NULL;
     proxy->ca_file = mem_strdup(options->ca_file);
     proxy->options.ca_file = proxy->ca_file;
     fill_defaults(&proxy->options);
@@ -295,6 +298,7 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     grant_repositories(run, grant);
     run->grant.token = *hash;
     run->budget.requests = grant->model_requests;
+    run->budget.used = grant->model_used;
     run->open = 1;
     proxy->open++;
     list_append(&proxy->runs, &run->link);
@@ -461,6 +465,16 @@ bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *s
         return false;
     *secret_present = found->inject == INJECT_NONE || vault_has(proxy->vault, found->secret);
     return true;
+}
+
+bool proxy_model_priced(const struct proxy *proxy, const char *model)
+{
+    AUTO_FREE
+    char *service = mem_strndup(model, strcspn(model, "/"));
+    const char *name = model + strlen(service);
+
+    return proxy->options.model_limits.microdollars == 0 ||
+           price_find(&proxy->prices, service, name + (name[0] == '/')) != NULL;
 }
 
 uint64_t proxy_requests(const struct proxy *proxy, const char *run_id)

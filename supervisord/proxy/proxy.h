@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "proxy/budget.h"
+#include "proxy/price.h"
 #include "vault/ca.h"
 #include "vault/vault.h"
 
@@ -64,6 +65,12 @@ struct proxy_decision {
     uint64_t request_bytes;
     uint64_t response_bytes;
     uint64_t milliseconds;
+    /* Of a model request: what the provider says that it used, all 0 when it used nothing. */
+    uint64_t input_tokens; /* also those that a cache had */
+    uint64_t output_tokens;
+    uint64_t
+        microdollars; /* by the table of prices; 0: the model has none, or nothing is limited */
+    bool estimated;   /* it did not say, so the most that it may have been */
 };
 
 /* How a model request ended, in a run's own account. Borrowed during the callback. */
@@ -79,7 +86,8 @@ struct proxy_model_news {
         retry_at_ms;   /* wall clock: the provider wants to be left alone until then; 0: no word */
     uint32_t failures; /* in a row */
     /* NULL, or why no further model request of the run is passed on: "model_failures" (in a row),
-     * "model_wait" (too long to sit out), "model_requests" (in all). */
+     * "model_wait" (too long to sit out), "model_requests" (in all), "model_tokens", "model_cost".
+     */
     const char *exhausted;
 };
 
@@ -98,7 +106,9 @@ struct proxy_options {
     uint64_t model_silence_ms;         /* no byte of it for so long; 0: upstream_idle_ms */
     uint64_t retry_after_max_seconds;  /* an upstream's Retry-After is clamped to it; 0: 60 */
     struct budget_limits model_limits; /* of each run; all 0: none */
-    const char *ca_file;               /* extra CA bundle, NULL: the system's */
+    const struct price *prices;        /* copied */
+    size_t price_count;
+    const char *ca_file; /* extra CA bundle, NULL: the system's */
     void (*on_decision)(void *data, const struct proxy_decision *decision);
     /* Any byte went to or from an upstream for this run: a sign of life. At most once a second per
      * run. It may be called in the midst of a transfer, so it only takes notes. May be NULL. */
@@ -131,7 +141,8 @@ struct proxy_grant {
     const char *run_id;
     const char *const *services; /* names this run may use; NULL: all that are configured */
     size_t service_count;
-    uint64_t model_requests; /* that it has had already, at a restore */
+    uint64_t model_requests;         /* that it has had already, at a restore, */
+    struct budget_amount model_used; /* and what these used */
     const struct proxy_repository *repositories;
     size_t repository_count;
     const char *pushed; /* from on_pushed of an earlier run; NULL: nothing */
@@ -195,6 +206,9 @@ void proxy_pushed_add(const char *pushed, const char *service, const char *path,
 
 /* For service.list and doctor: whether the service is known, and whether its secret is there. */
 bool proxy_service_ready(const struct proxy *proxy, const char *service, bool *secret_present);
+/* Whether MODEL ("SERVICE/NAME") may be used as far as money goes: it is not limited, or the model
+ * has a price. */
+bool proxy_model_priced(const struct proxy *proxy, const char *model);
 /* Model requests that were answered 2xx for this run. */
 uint64_t proxy_requests(const struct proxy *proxy, const char *run_id);
 

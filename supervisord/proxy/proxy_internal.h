@@ -23,6 +23,7 @@ struct proxy {
     struct services services;
     struct inject_cache *caches; /* one a service */
     uv_prepare_t rest;           /* runs once after a secret was used: before the loop sleeps */
+    struct price_table prices;
     struct egress egress;
     struct ca *ca;                  /* borrowed; NULL: none */
     struct tls_context *tls_server; /* for clients; NULL without a CA */

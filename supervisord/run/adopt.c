@@ -93,7 +93,10 @@ static void on_listen(void *data, int fd, const struct error *err)
 {
     struct run *run = data;
     struct proxy_grant grant = { .run_id = run->record.id.text,
-                                 .model_requests = run->record.usage.requests };
+                                 .model_requests = run->record.usage.requests,
+                                 .model_used = { .tokens = run->record.usage.counted_tokens,
+                                                 .microdollars =
+                                                     run->record.usage.counted_microdollars } };
     struct git_grant repositories;
     struct error local = ERROR_INIT;
     int rc;

@@ -69,6 +69,8 @@ static bool count_decision(void *data, const struct audit_record *audit)
 {
     struct run_record *record = data;
 
+    record->usage.counted_tokens += audit->input_tokens + audit->output_tokens;
+    record->usage.counted_microdollars += audit->microdollars;
     if (audit->verdict == AUDIT_ALLOW)
         record->usage.requests++;
     else if (audit->verdict == AUDIT_DENY)
@@ -79,16 +81,18 @@ static bool count_decision(void *data, const struct audit_record *audit)
 /* What was counted since the record was written last is only in the audit trail. */
 static void count_again(struct run *run)
 {
-    uint64_t requests = run->record.usage.requests;
+    struct run_usage_record usage = run->record.usage;
     uint64_t refused = run->record.evidence.refused_requests;
     struct error err = ERROR_INIT;
 
     run->record.usage.requests = 0;
+    run->record.usage.counted_tokens = 0;
+    run->record.usage.counted_microdollars = 0;
     run->record.evidence.refused_requests = 0;
     if (store_audit_each(run->runs->store, &run->record.id, 0, SIZE_MAX, count_decision,
                          &run->record, &err) == 0)
         return;
-    run->record.usage.requests = requests;
+    run->record.usage = usage;
     run->record.evidence.refused_requests = refused;
     log_warn(run->record.id.text, "its requests can't be counted again: %s", err.text);
 }

@@ -118,6 +118,14 @@ static int check_model(struct runs *runs, const struct agent_driver *driver,
                         err) == CATALOGUE_UNKNOWN)
         return -1;
     service = request_model_service(runs, model);
+    if (service != NULL && !proxy_model_priced(runs->proxy, model)) {
+        error_argument(err, "model",
+                       "`%s` has no price, and the money of runs is limited: a person must give it "
+                       "one under `prices` in the configuration, or set model.centsPerRun to 0",
+                       model);
+        err->code = ERR_DENIED;
+        return -1;
+    }
     if (service != NULL && proxy_service_ready(runs->proxy, service->name, &present) && !present) {
         error_argument(
             err, "model",

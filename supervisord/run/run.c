@@ -336,6 +336,12 @@ const char *run_retrying(struct runs *runs, const struct id *id)
     return run != NULL ? run->trouble.view : NULL;
 }
 
+void runs_model_limits(const struct runs *runs, uint64_t *tokens, uint64_t *microdollars)
+{
+    *tokens = runs->options.model_tokens;
+    *microdollars = runs->options.model_microdollars;
+}
+
 size_t runs_live(const struct runs *runs)
 {
     size_t count = 0;
@@ -356,14 +362,15 @@ void runs_proxy_decision(struct runs *runs, const struct proxy_decision *decisio
     events_tick_soon(runs, 100);
     if (run == NULL)
         return;
+    run->record.usage.counted_tokens += decision->input_tokens + decision->output_tokens;
+    run->record.usage.counted_microdollars += decision->microdollars;
     if (decision->verdict == AUDIT_ALLOW) {
         run->record.usage.requests++;
         return;
     }
     if (decision->verdict == AUDIT_DENY)
         run->record.evidence.refused_requests++;
-    if (str_equal(decision->reason, "model_requests"))
-        runs_proxy_refused_model(run);
+    runs_proxy_refused_model(run, decision->reason);
     str_append_escaped(&path, decision->path, strlen(decision->path), 500);
     text = mem_printf("%s %s %s%s: %s", decision->verdict == AUDIT_DENY ? "refused" : "failed",
                       decision->method,

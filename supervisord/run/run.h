@@ -75,8 +75,10 @@ struct runs_options {
     const char *git_name;     /* who commits in sandboxes */
     const char *git_email;
     uint32_t stall_minutes;
-    uint32_t model_failures;     /* in a row; 0: no limit. For messages and agents' own accounts: */
-    uint64_t model_requests;     /* the proxy has the limits too */
+    uint32_t model_failures; /* in a row; 0: no limit. For messages and agents' own accounts: */
+    uint64_t model_requests; /* the proxy has the limits too */
+    uint64_t model_tokens;   /* the same, as the next */
+    uint64_t model_microdollars;
     uint32_t model_head_seconds; /* what agents are told of the proxy's patience with a model */
     uint32_t model_silence_seconds;
     uint32_t model_retry_wait_seconds;
@@ -340,5 +342,7 @@ int runs_try_sandbox(struct runs *runs, runs_trial_cb done, void *data, struct e
 
 /* Numbers for system.status. */
 size_t runs_live(const struct runs *runs);
+/* What each run may use of its models; 0: there is no limit. */
+void runs_model_limits(const struct runs *runs, uint64_t *tokens, uint64_t *microdollars);
 
 #endif

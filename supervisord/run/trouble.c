@@ -126,11 +126,57 @@ void runs_proxy_model(struct runs *runs, const struct proxy_model_news *news)
     events_tick_soon(runs, 0); /* it is ended from there, not from inside the proxy's call */
 }
 
-void runs_proxy_refused_model(struct run *run)
+/* What a run has used up, for good, by the proxy's word for it. */
+static void tell_requests(const struct run *run, struct buf *out)
 {
-    if (run->trouble.exhausted != NULL)
+    buf_printf(out,
+               "the run has made %" PRIu64 " model requests, model.requestsPerRun allows no more",
+               run->runs->options.model_requests);
+}
+
+static void tell_tokens(const struct run *run, struct buf *out)
+{
+    buf_printf(out,
+               "the run has used %" PRIu64
+               " tokens, and its next request might have used more than "
+               "model.tokensPerRun (%" PRIu64 ") leaves",
+               run->record.usage.counted_tokens, run->runs->options.model_tokens);
+}
+
+static void tell_cost(const struct run *run, struct buf *out)
+{
+    buf_printf(out,
+               "the run has cost $%.4f, and its next request might have cost more than "
+               "model.centsPerRun ($%.2f) leaves",
+               (double)run->record.usage.counted_microdollars / 1e6,
+               (double)run->runs->options.model_microdollars / 1e6);
+}
+
+static const struct used_up {
+    const char *reason;
+    void (*tell)(const struct run *run, struct buf *out);
+} used_up[] = {
+    { "model_requests", tell_requests },
+    { "model_tokens", tell_tokens },
+    { "model_cost", tell_cost },
+};
+
+static const struct used_up *find_used_up(const char *reason)
+{
+    for (size_t i = 0; i < ARRAY_LEN(used_up); i++) {
+        if (str_equal(used_up[i].reason, reason))
+            return &used_up[i];
+    }
+    return NULL;
+}
+
+void runs_proxy_refused_model(struct run *run, const char *reason)
+{
+    const struct used_up *found = find_used_up(reason);
+
+    if (found == NULL || run->trouble.exhausted != NULL)
         return;
-    run->trouble.exhausted = "model_requests";
+    run->trouble.exhausted = found->reason;
     events_tick_soon(run->runs, 0);
 }
 
@@ -232,19 +278,17 @@ bool trouble_explain(struct run *run)
 static void give_up(struct run *run)
 {
     const struct failure_kind *kind = failure_find("budget_exhausted");
-    AUTO_FREE
-    char *message = NULL;
+    const struct used_up *found = find_used_up(run->trouble.exhausted);
+    AUTO_BUF struct buf message = BUF_INIT(TEXT_MAX);
 
     if (run->agent != NULL && !run->agent_closing && !run->agent_done)
         run->driver->abort(run->agent);
-    if (!str_equal(run->trouble.exhausted, "model_requests") && trouble_explain(run)) {
+    if (found == NULL && trouble_explain(run)) {
         run_apply(run, RUN_EV_STEP_FAILED);
         return;
     }
-    message = mem_printf("the run has made %" PRIu64
-                         " model requests, model.requestsPerRun allows no more",
-                         run->runs->options.model_requests);
-    run_fail(run, kind->code, message, kind->hint, kind->retryable);
+    (found != NULL ? found->tell : tell_requests)(run, &message);
+    run_fail(run, kind->code, buf_text(&message), kind->hint, kind->retryable);
 }
 
 void trouble_tick(struct runs *runs)

@@ -117,6 +117,8 @@ static const struct field run_fields[] = {
     U64(64, struct run_record, evidence.binary_files),
     U64(65, struct run_record, evidence.renames),
     U64(66, struct run_record, evidence.submodules),
+    U64(80, struct run_record, usage.counted_tokens),
+    U64(81, struct run_record, usage.counted_microdollars),
     U64(90, struct run_record, notice_due),
 };
 
@@ -208,7 +210,7 @@ static const struct field audit_fields[] = {
     U32(9, struct audit_record, status),          U64(10, struct audit_record, request_bytes),
     U64(11, struct audit_record, response_bytes), U64(12, struct audit_record, milliseconds),
     U64(13, struct audit_record, input_tokens),   U64(14, struct audit_record, output_tokens),
-    STRING(15, struct audit_record, detail),
+    STRING(15, struct audit_record, detail),      U64(16, struct audit_record, microdollars),
 };
 
 static const struct layout run_layout = { "run", run_fields, ARRAY_LEN(run_fields) };

@@ -58,6 +58,9 @@ struct run_usage_record {
     uint64_t requests;
     uint64_t failed_requests; /* model requests that failed */
     uint64_t cost_microdollars;
+    /* By the proxy's count, which limits are held against; the ones above are the agent's. */
+    uint64_t counted_tokens;
+    uint64_t counted_microdollars;
 };
 
 struct run_record {
@@ -176,8 +179,9 @@ struct audit_record {
     uint64_t request_bytes;
     uint64_t response_bytes;
     uint64_t milliseconds;
-    uint64_t input_tokens;
+    uint64_t input_tokens; /* of a model request, also those that a cache had */
     uint64_t output_tokens;
+    uint64_t microdollars;
 };
 
 /* init makes every string ""; finish frees; copy makes an independent one in TO, which holds

@@ -21,6 +21,7 @@ void view_context_fill(struct view_context *context, struct runs *runs,
         .waiting_since_ms = over ? 0 : run_waiting_since_ms(runs, &run->id),
         .open_request = over ? NULL : run_open_request(runs, &run->id),
     };
+    runs_model_limits(runs, &context->model_tokens, &context->model_microdollars);
 }
 
 struct steps {

@@ -339,7 +339,8 @@ static void fill_evidence(struct run_evidence_view *view,
     view->known = evidence->known;
 }
 
-static void fill_usage(struct run_usage_view *view, const struct run_usage_record *usage)
+static void fill_usage(struct run_usage_view *view, const struct run_usage_record *usage,
+                       const struct view_context *context)
 {
     view->inputTokens = usage->input_tokens;
     view->outputTokens = usage->output_tokens;
@@ -348,6 +349,10 @@ static void fill_usage(struct run_usage_view *view, const struct run_usage_recor
     view->requests = usage->requests;
     view->failedRequests = usage->failed_requests;
     view->costUsd = (double)usage->cost_microdollars / 1e6;
+    view->countedTokens = usage->counted_tokens;
+    view->tokenLimit = context->model_tokens;
+    view->countedUsd = (double)usage->counted_microdollars / 1e6;
+    view->limitUsd = (double)context->model_microdollars / 1e6;
 }
 
 void view_fill(struct run_view *view, const struct run_record *run,
@@ -381,7 +386,7 @@ void view_fill(struct run_view *view, const struct run_record *run,
     };
     fill_error(&view->error, &run->error);
     fill_evidence(&view->evidence, &run->evidence);
-    fill_usage(&view->usage, &run->usage);
+    fill_usage(&view->usage, &run->usage, context);
 }
 
 bool view_is_step(const struct event_record *event)
@@ -452,6 +457,9 @@ void view_audit(struct json_writer *writer, const struct audit_record *audit)
         .requestBytes = audit->request_bytes,
         .responseBytes = audit->response_bytes,
         .milliseconds = audit->milliseconds,
+        .inputTokens = audit->input_tokens,
+        .outputTokens = audit->output_tokens,
+        .costUsd = (double)audit->microdollars / 1e6,
     };
 
     audit_view_write(writer, &view);

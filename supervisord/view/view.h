@@ -17,6 +17,8 @@ struct view_context {
     uint64_t waiting_since_ms; /* 0: it asks nothing */
     const char *retrying;      /* {"failures","status"?,"message","nextAt"?} as text, or NULL */
     const char *open_request;  /* while waiting: {"requestId","kind","text",…} as text, or NULL */
+    uint64_t model_tokens;     /* that a run may use; 0: any, as in the next */
+    uint64_t model_microdollars;
 };
 
 /* Fills VIEW; its strings are borrowed from RUN, CONTEXT and MESSAGE, which gets the sentence. */

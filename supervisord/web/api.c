@@ -44,6 +44,25 @@ static void write_question(struct json_writer *writer, const char *request)
     json_member_string(writer, "question", buf_text(&text));
 }
 
+/* Some agents tell nothing of it; then it is what the proxy has counted. */
+static void write_use(struct json_writer *writer, const struct run_usage_record *usage,
+                      const struct view_context *context)
+{
+    uint64_t tokens = usage->input_tokens + usage->output_tokens;
+    uint64_t cost = usage->cost_microdollars;
+
+    json_member_double(writer, "costUsd",
+                       (double)(cost > 0 ? cost : usage->counted_microdollars) / 1e6);
+    json_member_u64(writer, "tokens", tokens > 0 ? tokens : usage->counted_tokens);
+    if (context->model_tokens > 0)
+        json_member_double(writer, "tokensUsed",
+                           (double)usage->counted_tokens / (double)context->model_tokens);
+    if (context->model_microdollars > 0)
+        json_member_double(writer, "moneyUsed",
+                           (double)usage->counted_microdollars /
+                               (double)context->model_microdollars);
+}
+
 void api_write_item(struct json_writer *writer, struct web *web, const struct run_record *run)
 {
     struct view_context context;
@@ -54,8 +73,7 @@ void api_write_item(struct json_writer *writer, struct web *web, const struct ru
     view_run_item(writer, run, &context);
     json_member_string_opt(writer, "agent", run->agent);
     json_member_string_opt(writer, "model", run->model);
-    json_member_double(writer, "costUsd", (double)run->usage.cost_microdollars / 1e6);
-    json_member_u64(writer, "tokens", run->usage.input_tokens + run->usage.output_tokens);
+    write_use(writer, &run->usage, &context);
     json_member_string_opt(writer, "step", context.current_step);
     write_question(writer, context.open_request);
     json_member_string_opt(writer, "error", run->error.message);

@@ -475,6 +475,13 @@ const char *run_current_step(struct runs *runs, const struct id *id)
     return runs->step;
 }
 
+void runs_model_limits(const struct runs *runs, uint64_t *tokens, uint64_t *microdollars)
+{
+    (void)runs;
+    *tokens = 0;
+    *microdollars = 0;
+}
+
 const char *run_retrying(struct runs *runs, const struct id *id)
 {
     (void)runs;

@@ -29,6 +29,12 @@ function nowLine(item) {
   return run.phase === 'work' && item.step ? item.step : phaseWords(run.phase);
 }
 
+/* Worth a word once half of it is gone. */
+function budgetUsed({ tokensUsed = 0, moneyUsed = 0 }) {
+  const share = Math.max(tokensUsed, moneyUsed);
+  return share >= 0.5 ? Math.round(share * 100) + '% of budget' : '';
+}
+
 function timeOf(run) {
   if (isOver(run.status)) return age(now() - (run.completedAt || run.createdAt));
   return duration(now() - (run.startedAt || run.createdAt));
@@ -56,7 +62,7 @@ export class Row {
     this.node.classList.toggle('needs', run.status === 'waiting');
     fill(this.state, run.status, () => pill(run.status));
     fill(this.body, [run.title, run.task, run.repository, item.model, nowLine(item)], () => this.makeBody());
-    fill(this.numbers, [item.filesChanged, item.insertions, item.deletions, item.costUsd], () => this.makeNumbers());
+    fill(this.numbers, [item.filesChanged, item.insertions, item.deletions, item.costUsd, budgetUsed(item)], () => this.makeNumbers());
     this.tick();
   }
 
@@ -72,7 +78,7 @@ export class Row {
 
   makeNumbers() {
     const { filesChanged, insertions, deletions, costUsd } = this.item;
-    return [filesChanged ? changeCount(insertions, deletions) : null, text('span', 'cost', money(costUsd || 0)), this.time];
+    return [filesChanged ? changeCount(insertions, deletions) : null, text('span', 'cost', money(costUsd || 0)), budgetUsed(this.item) && text('span', 'cost', budgetUsed(this.item)), this.time];
   }
 
   tick() {

@@ -80,6 +80,9 @@ function layers(isolation) {
   return el('details', {}, el('summary', {}, count(names.length, 'layer')), text('span', 'dim', names.join(', ')));
 }
 
+const budgetWords = budget => budget && [budget.tokenLimit && tokens(budget.tokens) + ' of ' + tokens(budget.tokenLimit) + ' tokens',
+  budget.limitUsd && (money(budget.costUsd) || '$0') + ' of ' + money(budget.limitUsd)].filter(Boolean).join(' · ');
+
 function usageWords(usage) {
   if (!usage?.requests) return '';
   const cached = usage.cacheReadTokens ? ', ' + tokens(usage.cacheReadTokens) + ' from cache' : '';
@@ -244,7 +247,7 @@ export async function showRun(view, id) {
     fill(parts.evidence, [run.evidence, run.verdict], () => evidenceNodes(run));
     fill(parts.facts, [run.repository, run.branch, run.model, run.agent, run.usage, run.isolation, run.deadlineAt], () => [el('h2', {}, 'Facts'), facts([
       ['Repository', run.repository && el('span', { title: run.repository }, put(el('span'), shortRepository(run.repository)))], ['Branch', run.branch], ['Model', run.model], ['Agent', run.agent],
-      ['Used', usageWords(run.usage)], ['Created', moment(run.createdAt)], ['Deadline', run.deadlineAt && moment(run.deadlineAt)], ['Isolation', run.isolation && layers(run.isolation)]])]);
+      ['Used', usageWords(run.usage)], ['Budget', budgetWords(run.usage?.budget)], ['Created', moment(run.createdAt)], ['Deadline', run.deadlineAt && moment(run.deadlineAt)], ['Isolation', run.isolation && layers(run.isolation)]])]);
     fill(parts.task, run.task, () => el('details', { className: 'task-box', open: run.task.length < 600 }, el('summary', {}, 'Task'), text('div', 'prose', run.task)));
     if (reply.ended) box.set('Follow up', 'Send', 'The next thing to do in this session');
     else box.set('Say something to the agent', 'Send', 'It reads this at its next step');

@@ -157,7 +157,8 @@ TEST(every_setting_is_read_from_the_file)
         "                 \"gitName\": \"A\", \"gitEmail\": \"a@b\" },\n"
         "  \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
-        "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15 },\n"
+        "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15,\n"
+        "             \"tokensPerRun\": 4000000000, \"centsPerRun\": 16 },\n"
         "  \"notices\": { \"program\": \"/opt/tell\", \"webhook\": \"https://a.example/x\",\n"
         "    \"webhookSecret\": \"HOOK\", \"ntfy\": \"http://b.example/t\", \"ntfyToken\": "
         "\"TOKEN\",\n"
@@ -229,6 +230,8 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->model_failures, 13);
     CHECK_EQ(config->model_retry_wait_seconds, 14);
     CHECK_EQ(config->model_requests, 15);
+    CHECK_EQ(config->model_tokens, 4000000000);
+    CHECK_EQ(config->model_cents, 16);
     CHECK_STR(config->notices_program, "/opt/tell");
     CHECK_STR(config->notices_webhook, "https://a.example/x");
     CHECK_STR(config->notices_webhook_secret, "HOOK");
@@ -667,6 +670,58 @@ TEST(other_members_of_services_are_checked)
 
         check_service_error(members, ":3: services.x.inject.header: ", "must");
     }
+}
+
+static const struct config_price *find_price(const struct config *config, const char *model)
+{
+    for (size_t i = 0; i < config->price_count; i++)
+        if (strcmp(config->prices[i].model, model) == 0)
+            return &config->prices[i];
+    return NULL;
+}
+
+TEST(prices_of_the_file_come_beside_the_built_in_ones)
+{
+    AUTO_BUF struct buf printed = BUF_INIT(1u << 20);
+    struct config *config =
+        load_ok("{ \"prices\": {\n"
+                "  \"corp/m:large\": { \"input\": 2.5, \"output\": 10, \"cacheRead\": 0 },\n"
+                "  \"anthropic/claude-haiku-4-5*\": { \"input\": 9, \"output\": 9 } } }");
+    const struct config_price *price = find_price(config, "corp/m:large");
+
+    CHECK(price != NULL && !price->builtin);
+    CHECK_EQ(price->input, 2500000u);
+    CHECK_EQ(price->output, 10000000u);
+    CHECK_EQ(price->cache_read, 0u);
+    CHECK_EQ(price->cache_write, 2500000u); /* as other input */
+    CHECK_EQ(find_price(config, "anthropic/claude-haiku-4-5*")->cache_read, 9000000u);
+    CHECK(find_price(config, "anthropic/claude-sonnet-4-5*")->builtin);
+    config_print(config, &printed);
+    CHECK_HAS(buf_text(&printed), "prices.\"corp/m:large\" = {\"input\":2.5,");
+}
+
+TEST(wrong_prices_are_named)
+{
+    static const char *const rows[] = {
+        "\"m\": { \"input\": 1, \"output\": 1 }",
+        "\"a/\": { \"input\": 1, \"output\": 1 }",
+        "\"a/*x\": { \"input\": 1, \"output\": 1 }",
+        "\"A/x\": { \"input\": 1, \"output\": 1 }",
+        "\"a/x\": { \"input\": 1 }",
+        "\"a/x\": { \"input\": -1, \"output\": 1 }",
+        "\"a/x\": { \"input\": 1001, \"output\": 1 }",
+        "\"a/x\": { \"input\": \"1\", \"output\": 1 }",
+        "\"a/x\": { \"input\": 1, \"output\": 1, \"more\": 1 }",
+        "\"a/x\": 7",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO_FREE
+        char *text = mem_printf("{ \"prices\": {\n%s } }", rows[i]);
+
+        check_error(text, ":2: prices.", "must be");
+    }
+    check_error("{ \"prices\": [] }", ":1: prices must be", "object");
 }
 
 TEST(what_is_said_of_a_repository_is_read)

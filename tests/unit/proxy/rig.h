@@ -67,6 +67,9 @@ struct rig_decision {
     uint32_t status;
     uint64_t request_bytes;
     uint64_t response_bytes;
+    uint64_t input_tokens;
+    uint64_t output_tokens;
+    uint64_t microdollars;
 };
 
 /* The proxy's clock: the system's, and so much more. */
@@ -375,6 +378,9 @@ static inline void rig_on_decision(void *data, const struct proxy_decision *from
     to->status = from->status;
     to->request_bytes = from->request_bytes;
     to->response_bytes = from->response_bytes;
+    to->input_tokens = from->input_tokens;
+    to->output_tokens = from->output_tokens;
+    to->microdollars = from->microdollars;
 }
 
 static inline void rig_on_traffic(void *data, const char *run_id)

@@ -82,12 +82,17 @@ static void say_nothing(struct rig_upstream *upstream, const char *request)
     (void)request;
 }
 
-static void ask(struct rig *rig, const char *expected)
+static void ask_for(struct rig *rig, const char *request, const char *expected)
 {
     AUTO_FREE
-    char *answer = rig_ask(rig, ASK);
+    char *answer = rig_ask(rig, request);
 
     CHECK_HAS(answer, expected);
+}
+
+static void ask(struct rig *rig, const char *expected)
+{
+    ask_for(rig, ASK, expected);
 }
 
 TEST(failures_in_a_row_are_told_and_end_in_a_refusal)
@@ -166,5 +171,263 @@ TEST(every_broken_answer_is_a_failure)
         CHECK_STR(news[i].words, rows[i].words);
         CHECK_EQ(news[i].failures, i + 1);
     }
+    rig_stop(rig);
+}
+
+/* Tokens and money ------------------------------------------------------------------------------
+ */
+
+static const struct price prices[] = { { "brain/small", 1000000, 2000000, 0, 0 } };
+
+static struct rig *measure(struct budget_limits limits)
+{
+    const struct proxy_options options = {
+        .model_limits = limits, .on_model = on_model, .prices = prices, .price_count = 1
+    };
+
+    news_count = 0;
+    return rig_start(&options);
+}
+
+/* A body of exactly a hundred bytes. */
+static char *think_request(const struct rig *rig, const char *model, unsigned max)
+{
+    AUTO_FREE
+    char *start = mem_printf("{\"model\":\"%s\",\"max_tokens\":%u,\"x\":\"", model, max);
+
+    return mem_printf(
+        "POST /proxy/brain/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\nx-api-key: "
+        "%s\r\nContent-Length: 100\r\n\r\n%s%*s\"}",
+        rig->token, start, 98 - (int)strlen(start), "");
+}
+
+static void think(struct rig *rig, const char *model, unsigned max, const char *expected)
+{
+    AUTO_FREE
+    char *request = think_request(rig, model, max);
+    AUTO_FREE
+    char *answer = rig_ask(rig, request);
+
+    CHECK_HAS(answer, expected);
+}
+
+static void used_some(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 200 x\r\nContent-Length: 48\r\n\r\n"
+                      "{\"usage\":{\"input_tokens\":30,\"output_tokens\":70}}");
+}
+
+static void used_unsaid(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 200 x\r\nContent-Length: 7\r\n\r\n{\"a\":1}");
+}
+
+TEST(tokens_are_settled_by_what_the_provider_says)
+{
+    struct rig *rig = measure((struct budget_limits){ .tokens = 300 });
+
+    rig->script = used_some;
+    think(rig, "any", 100, "HTTP/1.1 200 "); /* 100 bytes and 100 tokens fit into 300 */
+    CHECK_EQ(rig_last(rig)->input_tokens, 30u);
+    CHECK_EQ(rig_last(rig)->output_tokens, 70u);
+    CHECK_STR(rig_last(rig)->detail, "");
+    think(rig, "any", 100, "HTTP/1.1 200 "); /* and into the 200 that are left */
+    think(rig, "any", 1, "HTTP/1.1 403 ");   /* but not into 100 */
+    CHECK_STR(rig_last(rig)->reason, "model_tokens");
+    CHECK_EQ(rig_last(rig)->input_tokens, 0u);
+    think(rig, "any", 1, "\"code\":\"model_tokens\"");
+    CHECK_EQ(rig->requests, 2);
+    CHECK_EQ(news_count, 2);
+    rig_stop(rig);
+}
+
+TEST(what_a_provider_does_not_say_is_estimated)
+{
+    struct rig *rig = measure((struct budget_limits){ .tokens = 400 });
+
+    rig->script = used_unsaid;
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    CHECK_EQ(rig_last(rig)->input_tokens, 100u); /* its bytes */
+    CHECK_EQ(rig_last(rig)->output_tokens, 7u);  /* the answer's */
+    CHECK_STR(rig_last(rig)->detail, "tokens estimated");
+    rig->script = overloaded;
+    think(rig, "any", 100, "HTTP/1.1 529 ");
+    CHECK_EQ(rig_last(rig)->input_tokens, 0u); /* refused: nothing was used */
+    rig->script = used_some;
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    rig_stop(rig);
+}
+
+/* Nobody needs to know what isn't limited. */
+TEST(without_a_limit_tokens_are_read_and_nothing_is_estimated)
+{
+    struct rig *rig = measure((struct budget_limits){ 0 });
+
+    rig->script = used_some;
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    CHECK_EQ(rig_last(rig)->output_tokens, 70u);
+    rig->script = used_unsaid;
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    CHECK_EQ(rig_last(rig)->input_tokens, 0u);
+    CHECK_STR(rig_last(rig)->detail, "");
+    rig_stop(rig);
+}
+
+TEST(money_needs_a_price)
+{
+    struct rig *rig = measure((struct budget_limits){ .microdollars = 500 });
+
+    rig->script = used_some;
+    CHECK(proxy_model_priced(rig->proxy, "brain/small"));
+    CHECK(!proxy_model_priced(rig->proxy, "brain/large"));
+    think(rig, "large", 100, "\"code\":\"model_price_unknown\"");
+    CHECK_EQ(rig_last(rig)->status, 403u);
+    CHECK_EQ(rig->requests, 0);
+    think(rig, "small", 200, "HTTP/1.1 200 "); /* at most 100 + 2 * 200 */
+    CHECK_EQ(rig_last(rig)->microdollars, 30u + 140);
+    think(rig, "small", 116, "HTTP/1.1 403 "); /* 332 are not left */
+    CHECK_STR(rig_last(rig)->reason, "model_cost");
+    CHECK_EQ(rig->requests, 1);
+    rig_stop(rig);
+}
+
+TEST(what_cannot_be_measured_is_refused)
+{
+    static const struct {
+        const char *request;
+        const char *code;
+    } rows[] = {
+        { "POST /proxy/brain/v1/messages/batches HTTP/1.1\r\nHost: 127.0.0.1:4999\r\nx-api-key: "
+          "%T\r\nContent-Length: 2\r\n\r\n{}",
+          "model_unmeasured" },
+        { "POST /proxy/brain/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\nx-api-key: "
+          "%T\r\nContent-Length: 2\r\n\r\n[]",
+          "model_request_unclear" },
+        { "POST /proxy/brain/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\nx-api-key: "
+          "%T\r\n\r\n",
+          "model_request_unclear" },
+        { "POST /proxy/brain/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\nx-api-key: "
+          "%T\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+          "model_request_unclear" },
+    };
+    struct rig *rig = measure((struct budget_limits){ .tokens = 100000 });
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        ask_for(rig, rows[i].request, rows[i].code);
+        CHECK_STR(rig_last(rig)->reason, rows[i].code);
+        CHECK_EQ(rig_last(rig)->verdict, AUDIT_DENY);
+    }
+    CHECK_EQ(rig->requests, 0);
+    CHECK_EQ(news_count, 0);
+    ask_for(rig,
+            "POST /proxy/brain/v1/messages/count_tokens HTTP/1.1\r\nHost: 127.0.0.1:4999\r\n"
+            "x-api-key: %T\r\nContent-Length: 2\r\n\r\n{}",
+            "HTTP/1.1 200 ");
+    ask_for(rig,
+            "GET /proxy/brain/v1/models HTTP/1.1\r\nHost: 127.0.0.1:4999\r\nx-api-key: %T\r\n\r\n",
+            "HTTP/1.1 200 ");
+    rig_stop(rig);
+}
+
+static struct rig_upstream *held[20];
+static unsigned held_count;
+
+static void hold(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    held[held_count++] = upstream;
+}
+
+/* Of twenty at the same time one goes, and each other one when its turn has come. */
+TEST(requests_at_the_same_time_wait_for_what_is_set_aside)
+{
+    struct rig *rig = measure((struct budget_limits){ .tokens = 550 });
+    struct rig_client *clients[6];
+    unsigned answered = 0;
+
+    held_count = 0;
+    rig->script = hold;
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        AUTO_FREE
+        char *request = think_request(rig, "any", 150);
+
+        clients[i] = rig_connect(rig);
+        rig_send(clients[i], request);
+    }
+    RIG_UNTIL(rig, held_count == 2); /* 250 each */
+    for (int i = 0; i < 50; i++)
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+    CHECK_EQ(held_count, 2);
+    /* One that waits goes away; its turn passes. */
+    rig_hang_up(clients[2]);
+    RIG_UNTIL(rig, rig->decision_count == 1);
+    CHECK_STR(rig_last(rig)->reason, "client_abort");
+    CHECK_EQ(rig_last(rig)->input_tokens, 0u);
+    for (unsigned i = 0; i < held_count; i++) {
+        used_some(held[i], NULL); /* a hundred */
+        answered++;
+        RIG_UNTIL(rig, rig->decision_count >= 1 + answered);
+        for (int k = 0; k < 50; k++)
+            uv_run(&rig->loop, UV_RUN_NOWAIT);
+    }
+    /* 100 each: after three of them 250 are left, after four only 150. */
+    CHECK_EQ(rig->requests, 4);
+    RIG_UNTIL(rig, rig->decision_count == 6);
+    CHECK_STR(rig_last(rig)->reason, "model_tokens");
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++)
+        if (i != 2)
+            rig_hang_up(clients[i]);
+    rig_stop(rig);
+}
+
+/* A run that ends takes those with it that wait. */
+TEST(what_waits_is_cut_with_its_run)
+{
+    struct rig *rig = measure((struct budget_limits){ .tokens = 300 });
+    struct rig_client *clients[2];
+
+    held_count = 0;
+    rig->script = hold;
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        AUTO_FREE
+        char *request = think_request(rig, "any", 150);
+
+        clients[i] = rig_connect(rig);
+        rig_send(clients[i], request);
+        RIG_UNTIL(rig, held_count == 1);
+    }
+    for (int i = 0; i < 50; i++)
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+    proxy_revoke(rig->proxy, "run_1");
+    RIG_UNTIL(rig, rig->decision_count == 2);
+    RIG_UNTIL(rig, clients[0]->ended && clients[1]->ended);
+    CHECK_EQ(rig->requests, 1);
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++)
+        rig_hang_up(clients[i]);
+    rig_stop(rig);
+}
+
+TEST(an_answer_that_breaks_off_counts_by_what_came)
+{
+    struct rig *rig = measure((struct budget_limits){ .tokens = 1000 });
+    struct rig_client *client = rig_connect(rig);
+    AUTO_FREE
+    char *request = think_request(rig, "any", 200);
+
+    held_count = 0;
+    rig->script = hold;
+    rig_send(client, request);
+    RIG_UNTIL(rig, held_count == 1);
+    rig_say(held[0], "HTTP/1.1 200 x\r\nContent-Type: text/event-stream\r\n\r\n"
+                     "data: {\"usage\":{\"input_tokens\":33,\"output_tokens\":1}}\n\n");
+    RIG_UNTIL(rig, client->in.len > 100);
+    rig_hang_up(client);
+    RIG_UNTIL(rig, rig->decision_count == 1);
+    CHECK_STR(rig_last(rig)->reason, "client_abort");
+    CHECK_EQ(rig_last(rig)->input_tokens, 33u);
+    CHECK_EQ(rig_last(rig)->output_tokens, 55u); /* its bytes */
+    CHECK_STR(rig_last(rig)->detail, "tokens estimated");
     rig_stop(rig);
 }
