@@ -11,8 +11,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
-
-#define MAJOR_VERSION "1."
+#include "common/versions.h"
 
 const struct opencode_timing opencode_timing = {
     .start = 60000,
@@ -225,6 +224,7 @@ static void on_health(void *data, const struct opencode_response *response)
 {
     struct opencode *opencode = data;
     const char *version = json_string(json_get(response->json, "version"));
+    const struct known_version *known = version_known("opencode");
     struct error err = ERROR_INIT;
 
     opencode->request = NULL;
@@ -232,9 +232,9 @@ static void on_health(void *data, const struct opencode_response *response)
         opencode_start_failed(opencode, "agent_not_ready", &err);
         return;
     }
-    if (version == NULL || !str_starts(version, MAJOR_VERSION)) {
-        error_set(&err, ERR_UNAVAILABLE, 0, "OpenCode %.40s is not supported; versions %sx are",
-                  version != NULL ? version : "?", MAJOR_VERSION);
+    if (version == NULL || !version_works(known, version)) {
+        error_set(&err, ERR_UNAVAILABLE, 0, "OpenCode %.40s is not supported; versions %s are",
+                  version != NULL ? version : "?", known->words);
         opencode_start_failed(opencode, "agent_unsupported", &err);
         return;
     }

@@ -1,54 +1,25 @@
 #include "sandbox/bwrap/bwrap.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 
 #include "common/buf.h"
-#include "common/fd.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "common/userns.h"
 
-/* Switches that forbid user namespaces to ordinary users, and how each is turned. */
-static const struct {
-    const char *path;
-    const char *forbids; /* its content then */
-    const char *advice;
-} switches[] = {
-    { "/proc/sys/kernel/unprivileged_userns_clone", "0",
-      "user namespaces are switched off: sudo sysctl -w kernel.unprivileged_userns_clone=1" },
-    { "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-      "AppArmor forbids user namespaces: sudo sysctl -w "
-      "kernel.apparmor_restrict_unprivileged_userns=0, or give bwrap an "
-      "AppArmor profile with 'userns'" },
-    { "/proc/sys/user/max_user_namespaces", "0",
-      "no user namespaces are allowed: sudo sysctl -w user.max_user_namespaces=15000" },
-};
-
-static const char *const signs[] = { "namespace",   "uid map",     "gid map",
-                                     "RTM_NEWADDR", "RTM_NEWLINK", "setgroups" };
-
-static bool is_about_namespaces(const char *text)
+/* What forbids user namespaces, and the way out. */
+static void append_advice(struct buf *out)
 {
-    for (size_t i = 0; i < ARRAY_LEN(signs); i++) {
-        if (strstr(text, signs[i]))
-            return true;
-    }
-    return false;
-}
+    const struct userns_switch *forbidden = userns_forbidden("");
 
-static const char *advice(void)
-{
-    for (size_t i = 0; i < ARRAY_LEN(switches); i++) {
-        struct error ignored = ERROR_INIT;
-        AUTO_FREE char *content = NULL;
-
-        if (fd_read_file(switches[i].path, 64, &content, NULL, &ignored) == 0 &&
-            content[0] == switches[i].forbids[0] && !isdigit((unsigned char)content[1]))
-            return switches[i].advice;
-    }
-    return "this machine forbids user namespaces (sysctl kernel.unprivileged_userns_clone, "
-           "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces; or a "
-           "container's seccomp profile)";
+    if (forbidden != NULL)
+        buf_printf(out, "%s: %s", forbidden->reason, forbidden->mend);
+    else
+        buf_append_str(out,
+                       "this machine forbids user namespaces (sysctl "
+                       "kernel.unprivileged_userns_clone, "
+                       "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces; "
+                       "or a container's seccomp profile)");
 }
 
 enum { SIGNALLED = 128 };
@@ -69,10 +40,13 @@ static void last_line(const char *text, struct buf *out)
 int bwrap_explain(const char *stderr_text, int code, int signal, struct error *err)
 {
     AUTO_BUF struct buf line = BUF_INIT(1024);
+    AUTO_BUF struct buf advice = BUF_INIT(1024);
 
     last_line(stderr_text, &line);
-    if (is_about_namespaces(stderr_text))
-        return error_set(err, ERR_UNAVAILABLE, 0, "%s (%s)", advice(), buf_text(&line));
+    if (userns_blamed(stderr_text)) {
+        append_advice(&advice);
+        return error_set(err, ERR_UNAVAILABLE, 0, "%s (%s)", buf_text(&advice), buf_text(&line));
+    }
     if (line.len)
         return error_set(err, ERR_UNAVAILABLE, 0, "bubblewrap could not make the sandbox: %s",
                          buf_text(&line));
