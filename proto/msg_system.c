@@ -40,6 +40,7 @@ void system_status_write(struct json_writer *writer, const struct system_status 
     json_write_object(writer);
     json_member_string(writer, "version", status->version);
     json_member_u64(writer, "pid", status->pid);
+    json_member_u64(writer, "startedAt", status->startedAt);
     json_member_u64(writer, "uptimeSeconds", status->uptimeSeconds);
     json_member_string(writer, "socket", status->socket);
     json_member_string(writer, "state", status->state);
@@ -53,5 +54,17 @@ void system_status_write(struct json_writer *writer, const struct system_status 
     json_write_object_end(writer);
     json_member_u64(writer, "sessions", status->sessions);
     json_member_u64(writer, "connections", status->connections);
+    json_write_object_end(writer);
+}
+
+void system_agent_view_write(struct json_writer *writer, const struct system_agent_view *view)
+{
+    json_write_object(writer);
+    json_member_string(writer, "name", view->name);
+    json_member_bool(writer, "default", view->isDefault);
+    json_member_bool(writer, "found", view->problem == NULL);
+    json_member_string_opt(writer, "program", view->program);
+    json_member_string_opt(writer, "problem", view->problem);
+    json_member_string_opt(writer, "install", view->install);
     json_write_object_end(writer);
 }

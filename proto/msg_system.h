@@ -1,4 +1,4 @@
-/* msg_system.h: hello, system.status, system.shutdown. */
+/* msg_system.h: hello, system.status, system.machine, system.shutdown. */
 #ifndef PROTO_MSG_SYSTEM_H
 #define PROTO_MSG_SYSTEM_H
 
@@ -26,6 +26,7 @@ void hello_result_write(struct json_writer *writer, const struct hello_result *r
 struct system_status {
     const char *version;
     uint64_t pid;
+    uint64_t startedAt; /* by the clock of then; uptimeSeconds does not depend on it */
     uint64_t uptimeSeconds;
     const char *socket;
     const char *state;       /* state folder */
@@ -36,5 +37,15 @@ struct system_status {
     uint64_t connections; /* control connections now */
 };
 void system_status_write(struct json_writer *writer, const struct system_status *status);
+
+/* One of system.machine's agents. */
+struct system_agent_view {
+    const char *name;
+    const char *program; /* on this machine; NULL: none to name */
+    const char *problem; /* NULL: it can be started */
+    const char *install; /* a command; NULL: unknown */
+    bool isDefault;
+};
+void system_agent_view_write(struct json_writer *writer, const struct system_agent_view *view);
 
 #endif

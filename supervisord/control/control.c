@@ -164,6 +164,7 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
     control->vault = vault;
     control->clock = clock;
     control->started_mono_ms = clock_mono_ms(clock);
+    control->started_wall_ms = clock_wall_ms(clock);
     control->replies = reply_cache_new();
     list_init(&control->conns);
     copy_options(control, options);

@@ -35,6 +35,7 @@ static void (*const handlers[METHOD_COUNT])(struct request *request) = {
     [METHOD_WEB_LINK] = on_web_link,
     [METHOD_SYSTEM_STATUS] = on_system_status,
     [METHOD_SYSTEM_CHECK] = on_system_check,
+    [METHOD_SYSTEM_MACHINE] = on_system_machine,
     [METHOD_SYSTEM_SHUTDOWN] = on_system_shutdown,
 };
 

@@ -50,6 +50,7 @@ struct control {
     size_t conn_count;         /* whose memory is there */
     uint64_t conn_number;      /* of the newest, for the log */
     uint64_t started_mono_ms;
+    uint64_t started_wall_ms;
     struct handles handles;
     uv_timer_t sweep;    /* ends connections that say no hello */
     struct list watches; /* of session.watch; on_watch.c */
@@ -167,6 +168,7 @@ void on_web_link(struct request *request);
 void on_hello(struct request *request);
 void on_system_status(struct request *request);
 void on_system_check(struct request *request);
+void on_system_machine(struct request *request);
 void on_system_shutdown(struct request *request);
 
 /* What several handlers need of a run. on_run.c

@@ -1,4 +1,5 @@
-/* on_system.c: hello, system.status, system.check, system.shutdown. */
+/* on_system.c: hello, system.status, system.check, system.machine,
+ * system.shutdown. */
 #include <unistd.h>
 
 #include "control/internal.h"
@@ -58,6 +59,7 @@ void on_system_status(struct request *request)
     struct system_status status = {
         .version = control->version,
         .pid = (uint64_t)getpid(),
+        .startedAt = control->started_wall_ms,
         .uptimeSeconds = (clock_mono_ms(control->clock) - control->started_mono_ms) / 1000,
         .socket = control->socket_path,
         .state = control->state_dir,
@@ -140,6 +142,38 @@ void on_system_check(struct request *request)
     }
     request->state = check;
     request->drop = on_check_drop;
+}
+
+static void write_agent(void *data, const struct runs_agent *agent)
+{
+    const struct system_agent_view view = { .name = agent->name,
+                                            .program = agent->program,
+                                            .problem = agent->problem,
+                                            .install = agent->install,
+                                            .isDefault = agent->is_default };
+
+    system_agent_view_write(data, &view);
+}
+
+void on_system_machine(struct request *request)
+{
+    static const struct json_field no_fields[] = { JSON_FIELD_LAST };
+    AUTO_BUF struct buf body = BUF_INIT(1u << 20);
+    AUTO_BUF struct buf limits = BUF_INIT(4096);
+    struct json_writer writer;
+
+    if (request_read(request, no_fields, NULL) < 0)
+        return;
+    runs_describe_limits(request->control->runs, &limits);
+    json_write_init(&writer, &body);
+    json_write_object(&writer);
+    json_member_string(&writer, "limits", buf_text(&limits));
+    json_write_name(&writer, "agents");
+    json_write_array(&writer);
+    runs_each_agent(request->control->runs, write_agent, &writer);
+    json_write_array_end(&writer);
+    json_write_object_end(&writer);
+    request_reply(request, &body);
 }
 
 void on_system_shutdown(struct request *request)

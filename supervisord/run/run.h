@@ -340,6 +340,20 @@ void runs_unwatch(struct runs_watcher *watcher);
 typedef void (*runs_trial_cb)(void *data, uint32_t layers, const struct error *err);
 int runs_try_sandbox(struct runs *runs, runs_trial_cb done, void *data, struct error *err);
 
+/* Each agent that a run may name, and whether it is on this machine. Looked up now; borrowed for
+ * the call. */
+struct runs_agent {
+    const char *name;
+    const char *program; /* on the host; NULL: it needs none, has not one alone, or isn't there */
+    const char *problem; /* why it can't be started, and how it is installed; NULL: it can */
+    const char *install; /* the command alone; NULL: unknown */
+    bool is_default;
+};
+void runs_each_agent(const struct runs *runs,
+                     void (*each)(void *data, const struct runs_agent *agent), void *data);
+/* Which limits control groups give here, or why none; "" when they were not looked for. */
+void runs_describe_limits(const struct runs *runs, struct buf *out);
+
 /* Numbers for system.status. */
 size_t runs_live(const struct runs *runs);
 /* What each run may use of its models; 0: there is no limit. */

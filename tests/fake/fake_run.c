@@ -447,6 +447,23 @@ int runs_try_sandbox(struct runs *runs, runs_trial_cb done, void *data, struct e
     return error_set(err, ERR_UNAVAILABLE, 0, "no sandbox here");
 }
 
+void runs_each_agent(const struct runs *runs,
+                     void (*each)(void *data, const struct runs_agent *agent), void *data)
+{
+    const struct runs_agent there = { .name = "opencode", .program = "/p", .is_default = true };
+    const struct runs_agent missing = { .name = "other", .problem = "not there", .install = "do" };
+
+    (void)runs;
+    each(data, &there);
+    each(data, &missing);
+}
+
+void runs_describe_limits(const struct runs *runs, struct buf *out)
+{
+    (void)runs;
+    buf_append_str(out, "memory");
+}
+
 int run_status_of(const struct run_record *run)
 {
     static const int statuses[RUN_STATE_COUNT] = { 0, 1, 1, 1, 1, 2, 3, 2, 2, 4, 5, 6, 7, 1 };

@@ -211,6 +211,10 @@ static void body_simple(void)
     WANT(answers(client, "system.status", NULL, "\"webUrl\":\"http://127.0.0.1:9\""));
     WANT(answers(client, "system.status", "{}", "\"queued\":1"));
     WANT(answers(client, "system.status", "{\"x\":1}", "invalid: "));
+    WANT(answers(client, "system.machine", "{}", "\"program\":\"/p\""));
+    WANT(answers(client, "system.machine", "{}",
+                 "\"found\":false,\"problem\":\"not there\",\"install\":\"do\""));
+    WANT(answers(client, "system.machine", "{\"x\":1}", "invalid: "));
     WANT(answers(client, "no.such", "{}", "no.such"));
     WANT(answers(client, "hello", "{\"protocol\":1,\"role\":\"ctl\",\"version\":\"1\"}",
                  "conflict: "));
