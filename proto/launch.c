@@ -47,8 +47,7 @@ static char *beside_ourselves(void)
     return access(path, X_OK) == 0 ? STEAL(path) : NULL;
 }
 
-/* A path, or a bare name that is looked up in PATH. */
-static char *find_program(void)
+char *launch_program(void)
 {
     const char *chosen = getenv("SANDBOX_MCP_SUPERVISORD");
     char *beside;
@@ -152,7 +151,7 @@ static int start_detached(struct plan *plan, struct error *err)
 
 int launch_supervisor(const struct paths *paths, struct error *err)
 {
-    AUTO_FREE char *program = find_program();
+    AUTO_FREE char *program = launch_program();
     AUTO_FREE char *log = log_path(paths);
     AUTO_CLOSE int null_fd = -1;
     AUTO_CLOSE int log_fd = -1;

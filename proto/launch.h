@@ -5,6 +5,9 @@
 #include "common/error.h"
 #include "common/paths.h"
 
+/* The supervisor's program: a path, or a bare name that is looked up in PATH. Heap. */
+char *launch_program(void);
+
 /* Starts `sandbox-supervisord` (beside this program's own file, else from PATH;
  * SANDBOX_MCP_SUPERVISORD overrides) detached for good: double fork, own session, standard
  * descriptors on /dev/null and state/supervisord.log, reparented to the system, since MCP clients

@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "ctl/git_here.h"
+#include "ctl/program.h"
 
 #define OUTPUT_MAX (1u << 20)
 #define BUNDLE_HEAD_MAX (1u << 20)
@@ -384,7 +385,7 @@ int bring_unpack(const char *folder, int in, int *child, struct error *err)
 
 int bring_wait(int child, const char *what, struct error *err)
 {
-    int code = git_here_wait(child);
+    int code = program_wait(child);
 
     return code == 0 ? 0 : error_set(err, ERR_SYSTEM, 0, "%s ended with %d", what, code);
 }

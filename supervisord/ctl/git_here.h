@@ -25,8 +25,6 @@ int git_here(const struct git_here *where, const char *const *args, enum git_her
 /* WHAT and git's first line, as an error of CODE: -1. */
 int git_here_failed(enum error_code code, const char *what, const struct buf *out,
                     struct error *err);
-/* The exit code of CHILD, 128 and the signal's number if one ended it, or -1. */
-int git_here_wait(int child);
 /* Leaves only the first line. */
 void git_here_cut_line(struct buf *text);
 

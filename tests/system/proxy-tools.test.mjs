@@ -152,7 +152,7 @@ test('doctor tries a service and says what is wrong with it', { timeout: 300000 
             const { code, stdout, stderr } = await lab.ctl(['doctor', '--service', which]);
             return `${code} ${stdout}${stderr}`;
         };
-        assert.match(await doctor('lab-good'), /^1 MISSING .*no key is stored; add it with: sandboxctl secret set LAB_KEY/);
+        assert.match(await doctor('lab-good'), /^1 MISSING .*no key is stored\n *> sandboxctl secret set LAB_KEY\n/);
         assert.equal(standIns.requests.length, 0);
         await lab.setSecret('not-the-key', 'LAB_KEY');
         assert.match(await doctor('lab-good'), /^1 MISSING .*refuses the key.*status 401/);
