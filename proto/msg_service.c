@@ -22,6 +22,10 @@ const struct json_field audit_list_fields[] = {
                    "How many records to return; 100 if left out."),
     JSON_U64_FIELD(struct audit_list_params, before, JSON_OPTIONAL, 0, SAFE_INTEGER,
                    "Only records with a smaller number: the cursor of the last answer."),
+    JSON_BOOL_FIELD(struct audit_list_params, follow, JSON_OPTIONAL,
+                    "Send the records behind after, oldest first, and go on with what comes."),
+    JSON_U64_FIELD(struct audit_list_params, after, JSON_OPTIONAL, 0, SAFE_INTEGER,
+                   "Only records with a greater number, for follow."),
     JSON_FIELD_LAST,
 };
 

@@ -48,6 +48,8 @@ struct audit_list_params {
     const char *runId;
     uint32_t limit;
     uint64_t before; /* record number; 0: the newest */
+    bool follow;
+    uint64_t after; /* record number, to follow from */
 };
 extern const struct json_field audit_list_fields[];
 

@@ -121,6 +121,8 @@ static void on_decision(void *data, const struct proxy_decision *decision)
     audit.microdollars = decision->microdollars;
     if (store_audit_append(supervisor->store, &audit, &err) < 0)
         log_error("audit", "record lost: %s", err.text);
+    else if (supervisor->control != NULL)
+        control_audited(supervisor->control);
     audit_record_finish(&audit);
     if (supervisor->runs != NULL)
         runs_proxy_decision(supervisor->runs, decision);

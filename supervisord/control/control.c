@@ -177,6 +177,7 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
     uv_timer_init(loop, &control->sweep);
     handles_add(&control->handles, (uv_handle_t *)&control->sweep, control);
     control_watch_start(control);
+    control_audit_start(control);
     control->open_parts = 2;
     *out = control;
     return 0;
@@ -184,7 +185,8 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
 
 void control_close(struct control *control, void (*done)(void *data), void *data)
 {
-    uv_handle_t *handles[] = { (uv_handle_t *)&control->sweep, (uv_handle_t *)&control->flush };
+    uv_handle_t *handles[] = { (uv_handle_t *)&control->sweep, (uv_handle_t *)&control->flush,
+                               (uv_handle_t *)&control->audit_tick };
     struct listener *listener = STEAL(control->listener);
 
     if (control->closing)

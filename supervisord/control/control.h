@@ -68,6 +68,8 @@ int control_start(struct control **out, uv_loop_t *loop, struct runs *runs, stru
                   const struct control_options *options, struct error *err);
 /* Stops accepting, lets queued replies leave for at most a second, then DONE. */
 void control_close(struct control *control, void (*done)(void *data), void *data);
+/* An audit record was appended to the store: those who follow are told, soon. */
+void control_audited(struct control *control);
 size_t control_connections(const struct control *control);
 
 #endif

@@ -55,7 +55,9 @@ struct control {
     uv_timer_t sweep;    /* ends connections that say no hello */
     struct list watches; /* of session.watch; on_watch.c */
     struct runs_watcher watcher;
-    uv_timer_t flush; /* of what the watches noted */
+    uv_timer_t flush;          /* of what the watches noted */
+    struct list audit_follows; /* of audit.list; on_audit.c */
+    uv_timer_t audit_tick;
     bool closing;
     unsigned open_parts; /* listener, handles and connections, while they close */
     void (*done)(void *data);
@@ -161,7 +163,9 @@ void on_secret_list(struct request *request);
 void on_secret_delete(struct request *request);
 void on_service_list(struct request *request);
 void on_service_check(struct request *request);
+/* on_audit.c */
 void on_audit_list(struct request *request);
+void control_audit_start(struct control *control);
 /* on_web.c */
 void on_web_link(struct request *request);
 /* on_system.c */

@@ -1,4 +1,4 @@
-/* on_service.c: secrets, services, audit. A secret's value comes as a blob and goes straight to the
+/* on_service.c: secrets and services. A secret's value comes as a blob and goes straight to the
  * vault. */
 #include "common/str.h"
 #include "control/internal.h"
@@ -190,57 +190,4 @@ void on_service_check(struct request *request)
     request->drop = NULL;
     free(check);
     request_fail(request, &err);
-}
-
-struct audit_page {
-    struct json_writer writer;
-    uint32_t left;
-    uint64_t cursor;
-    bool more;
-};
-
-static bool write_audit(void *data, const struct audit_record *audit)
-{
-    struct audit_page *page = data;
-
-    if (page->left == 0) {
-        page->more = true;
-        return false;
-    }
-    page->left--;
-    page->cursor = audit->number;
-    view_audit(&page->writer, audit);
-    return true;
-}
-
-void on_audit_list(struct request *request)
-{
-    AUTO_BUF struct buf body = BUF_INIT(CONTROL_BODY_MAX);
-    struct audit_list_params params = { .limit = 100 };
-    struct error err = ERROR_INIT;
-    struct audit_page page = { .more = false };
-    struct id run;
-
-    if (request_read(request, audit_list_fields, &params) < 0)
-        return;
-    if (params.runId != NULL && !id_parse(ID_KIND_RUN, params.runId, &run)) {
-        error_argument(&err, "runId", "not a run's id");
-        request_fail(request, &err);
-        return;
-    }
-    page.left = params.limit;
-    json_write_init(&page.writer, &body);
-    json_write_object(&page.writer);
-    json_write_name(&page.writer, "records");
-    json_write_array(&page.writer);
-    if (store_audit_each(request->control->store, params.runId != NULL ? &run : NULL, params.before,
-                         (size_t)params.limit + 1, write_audit, &page, &err) < 0) {
-        request_fail(request, &err);
-        return;
-    }
-    json_write_array_end(&page.writer);
-    json_member_bool(&page.writer, "hasMore", page.more);
-    json_member_u64(&page.writer, "cursor", page.cursor);
-    json_write_object_end(&page.writer);
-    request_reply(request, &body);
 }

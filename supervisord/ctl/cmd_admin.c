@@ -16,6 +16,7 @@
 #include "proto/methods.h"
 
 #define TEXT_MAX (64u << 20)
+#define AUDIT_TAIL 10 /* records that a follower sees of what was before */
 
 typedef void print_function(struct buf *out, const struct json_value *reply);
 
@@ -209,25 +210,94 @@ int cmd_services(struct session *session, struct error *err)
     return call_and_print(session, "service.list", NULL, print_services, err);
 }
 
+static void write_audit(struct buf *body, const char *run_id, uint64_t before, uint64_t limit)
+{
+    struct json_writer writer;
+
+    begin(&writer, body);
+    json_member_string_opt(&writer, "runId", run_id);
+    json_member_u64_opt(&writer, "before", before);
+    json_member_u64_opt(&writer, "limit", limit);
+    json_write_object_end(&writer);
+}
+
+static void print_one_record(struct session *session, const struct json_value *record)
+{
+    AUTO_BUF struct buf text = BUF_INIT(1u << 20);
+
+    if (session->json) {
+        session_print_json(record);
+        return;
+    }
+    print_audit_record(&text, record);
+    if (session->out_terminal)
+        terminal_fit(&text, terminal_width(STDOUT_FILENO));
+    session_print(&text);
+}
+
+static const struct json_value *element_at(const struct json_value *list, size_t index)
+{
+    const struct json_value *at = json_first(list);
+
+    while (index-- > 0)
+        at = json_next(at);
+    return at;
+}
+
+/* The last ones, oldest first; *AFTER becomes the newest one's number. */
+static int print_last_records(struct session *session, const char *run_id, uint64_t *after,
+                              struct error *err)
+{
+    const struct args *args = &session->args;
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct client_message message;
+    const struct json_value *records;
+
+    write_audit(&body, run_id, 0, args->has[ARGS_LIMIT] ? args->number[ARGS_LIMIT] : AUDIT_TAIL);
+    if (session_call(session, "audit.list", &body, &message, err) < 0)
+        return -1;
+    records = json_get(message.envelope.body, "records");
+    *after = json_u64(json_get(json_first(records), "number"), 0);
+    for (size_t i = json_count(records); i > 0; i--)
+        print_one_record(session, element_at(records, i - 1));
+    client_message_finish(&message);
+    fflush(stdout);
+    return 0;
+}
+
+static int follow_audit(struct session *session, const char *run_id, struct error *err)
+{
+    AUTO_BUF struct buf body = BUF_INIT(4096);
+    struct json_writer writer;
+    uint64_t after = 0;
+
+    if (session->args.has[ARGS_BEFORE])
+        return error_set(err, ERR_INVALID, 0, "--before has no meaning with --follow");
+    if (print_last_records(session, run_id, &after, err) < 0)
+        return -1;
+    begin(&writer, &body);
+    json_member_string_opt(&writer, "runId", run_id);
+    json_member_bool(&writer, "follow", true);
+    json_member_u64_opt(&writer, "after", after);
+    json_write_object_end(&writer);
+    return session_stream(session, "audit.list", &body, print_one_record, err) < 0 ? -1 : EXIT_DONE;
+}
+
 int cmd_audit(struct session *session, struct error *err)
 {
     const struct args *args = &session->args;
     AUTO_BUF struct buf id = BUF_INIT(256);
     AUTO_BUF struct buf body = BUF_INIT(4096);
-    struct json_writer writer;
     uint64_t before = 0;
 
     if (args->word_count == 1 && session_run_id(session, args->words[0], &id, err) < 0)
         return -1;
+    if (args->has[ARGS_FOLLOW])
+        return follow_audit(session, buf_text(&id), err);
     if (args->has[ARGS_BEFORE] &&
         !str_parse_u64(args->text[ARGS_BEFORE], UINT64_C(1) << 53, &before))
         return error_set(err, ERR_INVALID, 0, "--before wants a record's number here");
-    begin(&writer, &body);
-    json_member_string_opt(&writer, "runId", buf_text(&id));
-    json_member_u64_opt(&writer, "before", before);
-    if (args->has[ARGS_LIMIT])
-        json_member_u64(&writer, "limit", args->number[ARGS_LIMIT]);
-    json_write_object_end(&writer);
+    write_audit(&body, buf_text(&id), before, args->number[ARGS_LIMIT]);
     return call_and_print(session, "audit.list", &body, print_audit, err);
 }
 

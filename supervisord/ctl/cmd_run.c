@@ -428,28 +428,9 @@ static int print_stored(struct session *session, const char *run_id, struct erro
 static int print_following(struct session *session, const char *run_id, struct error *err)
 {
     AUTO_BUF struct buf body = BUF_INIT(1024);
-    bool over = false;
 
     write_events(&body, run_id, session->args.number[ARGS_AFTER], 0, true);
-    if (client_send(session->client, "run.events", buf_text(&body), NULL, 0, err) == 0)
-        return -1;
-    while (!over) {
-        struct client_message message;
-        int rc = client_next(session->client, -1, &message, err);
-
-        if (rc < 0)
-            return -1;
-        if (rc == 0)
-            continue;
-        over = message.envelope.kind == ENVELOPE_END || message.envelope.kind == ENVELOPE_ERROR;
-        if (message.envelope.kind == ENVELOPE_EVENT)
-            print_one_event(session, message.envelope.body);
-        if (message.envelope.kind == ENVELOPE_ERROR)
-            *err = message.envelope.error;
-        client_message_finish(&message);
-        fflush(stdout);
-    }
-    return EXIT_DONE;
+    return session_stream(session, "run.events", &body, print_one_event, err) < 0 ? -1 : EXIT_DONE;
 }
 
 int cmd_logs(struct session *session, struct error *err)

@@ -225,8 +225,10 @@ static const struct ctl_command commands[] = {
     { "audit",
       "[RUN]",
       "what the proxy let through and refused, newest first",
-      NULL,
-      { COMMON | ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_BEFORE), 0, 1, 0 },
+      "With -f the last ones come oldest first, then each as it is decided, with --json as one "
+      "line "
+      "of JSON. It ends with the run, or with Ctrl-C.",
+      { COMMON | ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_BEFORE) | ARGS_BIT(ARGS_FOLLOW), 0, 1, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_audit },

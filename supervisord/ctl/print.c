@@ -624,49 +624,91 @@ void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_
     table_finish(&table);
 }
 
+/* A record's cells: of a table, or of a line among lines that are not known yet. */
+#define AUDIT_COLUMNS 8
+struct audit_cells {
+    struct buf time;
+    char status[24];
+    char took[24];
+    char tokens[24];
+    char *request;
+    const char *all[AUDIT_COLUMNS];
+};
+
+static void audit_cells_init(struct audit_cells *cells, const struct json_value *record)
+{
+    buf_init(&cells->time, 100);
+    append_date(&cells->time, number_of(record, "time"));
+    snprintf(cells->status, sizeof(cells->status), "%llu",
+             (unsigned long long)number_of(record, "status"));
+    snprintf(cells->took, sizeof(cells->took), "%llu",
+             (unsigned long long)number_of(record, "milliseconds"));
+    cells->tokens[0] = '\0';
+    if (json_get(record, "inputTokens") != NULL || json_get(record, "outputTokens") != NULL)
+        snprintf(cells->tokens, sizeof(cells->tokens), "%llu",
+                 (unsigned long long)(number_of(record, "inputTokens") +
+                                      number_of(record, "outputTokens")));
+    cells->request = mem_printf(
+        "%s %s%s%s%s", text_of(record, "method"), text_of(record, "host"), text_of(record, "path"),
+        json_get(record, "detail") != NULL ? ": " : "", text_of(record, "detail"));
+    const char *const all[AUDIT_COLUMNS] = { buf_text(&cells->time),
+                                             text_of(record, "runId"),
+                                             text_of(record, "verdict"),
+                                             text_of(record, "reason"),
+                                             cells->status,
+                                             cells->took,
+                                             cells->tokens,
+                                             cells->request };
+
+    memcpy(cells->all, all, sizeof(all));
+}
+
+static void audit_cells_finish(struct audit_cells *cells)
+{
+    buf_finish(&cells->time);
+    free(cells->request);
+}
+
 void print_audit(struct buf *out, const struct json_value *list)
 {
-    static const char *const heads[] = { "TIME",   "RUN", "VERDICT", "REASON",
-                                         "STATUS", "MS",  "TOKENS",  "REQUEST" };
+    static const char *const heads[AUDIT_COLUMNS] = { "TIME",   "RUN", "VERDICT", "REASON",
+                                                      "STATUS", "MS",  "TOKENS",  "REQUEST" };
     struct table table;
 
     if (json_count(json_get(list, "records")) == 0) {
         buf_append_str(out, "no records\n");
         return;
     }
-    table_init(&table, ARRAY_LEN(heads), heads);
+    table_init(&table, AUDIT_COLUMNS, heads);
     for (const struct json_value *at = json_first(json_get(list, "records")); at != NULL;
          at = json_next(at)) {
-        AUTO_BUF struct buf time = BUF_INIT(100);
-        AUTO_FREE
-        char *request = mem_printf("%s %s%s%s%s", text_of(at, "method"), text_of(at, "host"),
-                                   text_of(at, "path"), json_get(at, "detail") != NULL ? ": " : "",
-                                   text_of(at, "detail"));
-        char status[24];
-        char took[24];
-        char tokens[24] = "";
+        struct audit_cells cells;
 
-        append_date(&time, number_of(at, "time"));
-        snprintf(status, sizeof(status), "%llu", (unsigned long long)number_of(at, "status"));
-        snprintf(took, sizeof(took), "%llu", (unsigned long long)number_of(at, "milliseconds"));
-        if (json_get(at, "inputTokens") != NULL || json_get(at, "outputTokens") != NULL)
-            snprintf(
-                tokens, sizeof(tokens), "%llu",
-                (unsigned long long)(number_of(at, "inputTokens") + number_of(at, "outputTokens")));
-        const char *cells[] = { buf_text(&time),
-                                text_of(at, "runId"),
-                                text_of(at, "verdict"),
-                                text_of(at, "reason"),
-                                status,
-                                took,
-                                tokens,
-                                request };
-        table_add(&table, cells);
+        audit_cells_init(&cells, at);
+        table_add(&table, cells.all);
+        audit_cells_finish(&cells);
     }
     table_print(&table, out);
     table_finish(&table);
     if (json_bool(json_get(list, "hasMore"), false))
         buf_printf(out, "more: --before %llu\n", (unsigned long long)number_of(list, "cursor"));
+}
+
+void print_audit_record(struct buf *out, const struct json_value *record)
+{
+    /* As wide as what usually stands there. */
+    static const int widths[AUDIT_COLUMNS] = { 16, 30, 7, 20, 3, 6, 7, 0 };
+    struct audit_cells cells;
+
+    audit_cells_init(&cells, record);
+    for (size_t i = 0; i < AUDIT_COLUMNS; i++) {
+        AUTO_BUF struct buf cell = BUF_INIT(8192);
+
+        print_line(&cell, cells.all[i], 2000);
+        buf_printf(out, "%s%-*s", i > 0 ? "  " : "", widths[i], buf_text(&cell));
+    }
+    buf_append_char(out, '\n');
+    audit_cells_finish(&cells);
 }
 
 static void print_counts(struct buf *out, const struct json_value *runs)

@@ -45,6 +45,7 @@ void print_sessions(struct buf *out, const struct json_value *list, uint64_t now
 void print_services(struct buf *out, const struct json_value *list);
 void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_ms);
 void print_audit(struct buf *out, const struct json_value *list);
+void print_audit_record(struct buf *out, const struct json_value *record); /* one line */
 void print_status(struct buf *out, const struct json_value *status);
 void print_diff_files(struct buf *out, const struct json_value *diff);
 

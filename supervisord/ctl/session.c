@@ -74,6 +74,44 @@ int session_call(struct session *session, const char *method, const struct buf *
                        SESSION_CALL_MS, message, err);
 }
 
+/* 1: the stream is over; 0: it goes on. */
+static int take_stream(struct session *session, uint64_t id,
+                       void (*each)(struct session *session, const struct json_value *event),
+                       struct error *err)
+{
+    struct client_message message;
+    int rc = client_next(session->client, -1, &message, err);
+    enum envelope_kind kind;
+
+    if (rc <= 0)
+        return rc;
+    kind = message.envelope.id == id ? message.envelope.kind : ENVELOPE_REPLY;
+    if (kind == ENVELOPE_EVENT)
+        each(session, message.envelope.body);
+    else if (kind == ENVELOPE_ERROR)
+        *err = message.envelope.error;
+    client_message_finish(&message);
+    if (kind == ENVELOPE_ERROR)
+        return -1;
+    return kind == ENVELOPE_END;
+}
+
+int session_stream(struct session *session, const char *method, const struct buf *body,
+                   void (*each)(struct session *session, const struct json_value *event),
+                   struct error *err)
+{
+    uint64_t id = client_send(session->client, method, buf_text(body), NULL, 0, err);
+    int rc = 0;
+
+    if (id == 0)
+        return -1;
+    while (rc == 0) {
+        rc = take_stream(session, id, each, err);
+        fflush(stdout);
+    }
+    return rc < 0 ? -1 : 0;
+}
+
 int session_run_id(struct session *session, const char *word, struct buf *id, struct error *err)
 {
     AUTO_BUF struct buf body = BUF_INIT(100);

@@ -39,6 +39,10 @@ void session_disconnect(struct session *session);
 /* One request and its reply; MESSAGE is finished by the caller. BODY may be NULL. */
 int session_call(struct session *session, const char *method, const struct buf *body,
                  struct client_message *message, struct error *err);
+/* A request whose reply is followed by events: EACH gets every one, until the stream's end. */
+int session_stream(struct session *session, const char *method, const struct buf *body,
+                   void (*each)(struct session *session, const struct json_value *event),
+                   struct error *err);
 /* The id of the run that WORD names: itself, or the newest one for "last". */
 int session_run_id(struct session *session, const char *word, struct buf *id, struct error *err);
 

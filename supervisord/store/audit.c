@@ -136,7 +136,8 @@ struct audit_page {
     size_t want;
     bool ended;
     const struct id *run;
-    uint64_t before; /* numbers looked at so far are not below this one */
+    bool forward;
+    uint64_t edge; /* the last number looked at: all further ones lie below, or above if forward */
 };
 
 /* A damaged record costs itself only. */
@@ -145,7 +146,7 @@ static void page_add(struct audit_page *page, uint64_t number, const void *data,
     struct audit_record *audit = &page->records[page->count];
     struct error err;
 
-    page->before = number;
+    page->edge = number;
     audit_record_init(audit);
     audit->number = number;
     if (audit_record_decode(data, len, audit, &err) == 0) {
@@ -158,7 +159,7 @@ static void page_add(struct audit_page *page, uint64_t number, const void *data,
 
 static bool page_wants(const struct audit_page *page, const struct pending_audit *audit)
 {
-    return audit->number < page->before &&
+    return (page->forward ? audit->number > page->edge : audit->number < page->edge) &&
            (page->run == NULL || memcmp(page->run->text, audit->run.text, STORE_ID_LEN) == 0);
 }
 
@@ -166,8 +167,8 @@ static void fill_from_batch(struct audit_page *page, const struct store *store)
 {
     const struct list *head = &store->audit.order;
 
-    for (struct list *link = head->prev; link != head && page->count < page->want;
-         link = link->prev) {
+    for (struct list *link = page->forward ? head->next : head->prev;
+         link != head && page->count < page->want; link = page->forward ? link->next : link->prev) {
         struct pending_audit *audit = LIST_ENTRY(link, struct pending_audit, link);
 
         if (page_wants(page, audit))
@@ -192,10 +193,26 @@ static int fill_record(struct audit_page *page, struct store *store, MDB_txn *tx
         page_add(page, number, record.mv_data, record.mv_size);
     } else if (rc == MDB_NOTFOUND) {
         log_error("store", "audit record %llu is missing", (unsigned long long)number);
-        page->before = number;
+        page->edge = number;
         rc = 0;
     }
     return rc;
+}
+
+/* The first record on disk in the page's direction. */
+static int page_seek(const struct audit_page *page, MDB_cursor *cursor, const char *prefix,
+                     size_t prefix_len, MDB_val *key, MDB_val *value)
+{
+    uint8_t bound[STORE_RUN_NUMBER_SIZE];
+
+    if (!page->forward) {
+        store_put_u64(bound, page->edge);
+        return store_seek_below(cursor, prefix, prefix_len, bound, 8, key, value);
+    }
+    memcpy(bound, prefix, prefix_len);
+    store_put_u64(bound + prefix_len, page->edge + 1);
+    *key = store_val(bound, prefix_len + 8);
+    return mdb_cursor_get(cursor, key, value, MDB_SET_RANGE);
 }
 
 static int fill_from_cursor(struct audit_page *page, struct store *store, MDB_txn *txn,
@@ -203,33 +220,28 @@ static int fill_from_cursor(struct audit_page *page, struct store *store, MDB_tx
 {
     size_t prefix_len = page->run != NULL ? STORE_ID_LEN : 0;
     const char *prefix = page->run != NULL ? page->run->text : "";
-    uint8_t bound[8];
     MDB_val key;
     MDB_val value;
+    int rc = page_seek(page, cursor, prefix, prefix_len, &key, &value);
 
-    store_put_u64(bound, page->before);
-    int rc = store_seek_below(cursor, prefix, prefix_len, bound, sizeof(bound), &key, &value);
     while (rc == 0 && page->count < page->want) {
         if (key.mv_size < prefix_len || memcmp(key.mv_data, prefix, prefix_len) != 0)
             rc = MDB_NOTFOUND;
         else
             rc = fill_record(page, store, txn, &key);
         if (rc == 0)
-            rc = mdb_cursor_get(cursor, &key, &value, MDB_PREV);
+            rc = mdb_cursor_get(cursor, &key, &value, page->forward ? MDB_NEXT : MDB_PREV);
     }
     page->ended = rc == MDB_NOTFOUND;
     return page->ended ? 0 : rc;
 }
 
-static int page_read(struct audit_page *page, struct store *store, struct error *err)
+static int fill_from_disk(struct audit_page *page, struct store *store, struct error *err)
 {
     MDB_txn *txn;
     MDB_cursor *cursor;
     MDB_dbi dbi = store->dbi[page->run != NULL ? STORE_AUDIT_RUNS : STORE_AUDIT];
 
-    fill_from_batch(page, store);
-    if (page->count == page->want)
-        return 0;
     if (store_read_begin(store, &txn, err) < 0)
         return -1;
     int rc = mdb_cursor_open(txn, dbi, &cursor);
@@ -239,6 +251,20 @@ static int page_read(struct audit_page *page, struct store *store, struct error 
     }
     store_read_end(store);
     return rc == 0 ? 0 : store_fail(store, rc, err, "read audit records");
+}
+
+/* What is batched is newer than all that is on disk. */
+static int page_read(struct audit_page *page, struct store *store, struct error *err)
+{
+    if (!page->forward)
+        fill_from_batch(page, store);
+    if (page->count < page->want && fill_from_disk(page, store, err) < 0)
+        return -1;
+    if (page->forward && page->ended) {
+        fill_from_batch(page, store);
+        page->ended = page->count < page->want;
+    }
+    return 0;
 }
 
 static bool page_hand_out(const struct audit_page *page,
@@ -258,25 +284,52 @@ static void page_clear(struct audit_page *page)
     page->count = 0;
 }
 
+/* PAGE says where to begin and in which direction. */
+static int each_page(struct store *store, struct audit_page *page, size_t limit,
+                     bool (*each)(void *data, const struct audit_record *audit), void *data,
+                     struct error *err)
+{
+    size_t left = limit != 0 ? limit : SIZE_MAX;
+    bool more = true;
+    int result = 0;
+
+    while (result == 0 && more && left > 0) {
+        page->want = left < PAGE_RECORDS ? left : PAGE_RECORDS;
+        page->ended = false;
+        result = page_read(page, store, err);
+        more = result == 0 && page_hand_out(page, each, data) && !page->ended;
+        left -= page->count;
+        page_clear(page);
+    }
+    return result;
+}
+
 int store_audit_each(struct store *store, const struct id *run, uint64_t before, size_t limit,
                      bool (*each)(void *data, const struct audit_record *audit), void *data,
                      struct error *err)
 {
     struct audit_page *page = NEW(struct audit_page);
-    size_t left = limit != 0 ? limit : SIZE_MAX;
+    int result;
+
+    page->run = run;
+    page->edge = before != 0 ? before : UINT64_MAX;
+    result = each_page(store, page, limit, each, data, err);
+    free(page);
+    return result;
+}
+
+int store_audit_after(struct store *store, const struct id *run, uint64_t after, size_t limit,
+                      bool (*each)(void *data, const struct audit_record *audit), void *data,
+                      struct error *err)
+{
+    struct audit_page *page = NEW(struct audit_page);
     int result = 0;
 
     page->run = run;
-    page->before = before != 0 ? before : UINT64_MAX;
-    while (result == 0 && left > 0 && !page->ended) {
-        page->want = left < PAGE_RECORDS ? left : PAGE_RECORDS;
-        result = page_read(page, store, err);
-        if (result == 0 && !page_hand_out(page, each, data))
-            left = 0;
-        else
-            left -= page->count;
-        page_clear(page);
-    }
+    page->forward = true;
+    page->edge = after;
+    if (after != UINT64_MAX)
+        result = each_page(store, page, limit, each, data, err);
     free(page);
     return result;
 }

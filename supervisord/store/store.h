@@ -139,5 +139,9 @@ int store_audit_append(struct store *store, struct audit_record *audit, struct e
 int store_audit_each(struct store *store, const struct id *run, uint64_t before, size_t limit,
                      bool (*each)(void *data, const struct audit_record *audit), void *data,
                      struct error *err);
+/* The same oldest first, those with a number above AFTER. */
+int store_audit_after(struct store *store, const struct id *run, uint64_t after, size_t limit,
+                      bool (*each)(void *data, const struct audit_record *audit), void *data,
+                      struct error *err);
 
 #endif

@@ -455,6 +455,117 @@ TEST(a_slow_reader_gets_every_event_later)
     with_control(body_slow);
 }
 
+/* Audit records, of the lab's run when OF_RUN, and the word that there are more. */
+static void decide(size_t count, bool of_run)
+{
+    struct error err = ERROR_INIT;
+    AUTO_FREE
+    char *path = mem_printf("/%0*d", 1000, 0);
+
+    for (size_t i = 0; i < count; i++) {
+        struct audit_record audit;
+
+        audit_record_init(&audit);
+        if (of_run)
+            audit.run = lab.run.id;
+        record_set(&audit.path, path);
+        WANT(store_audit_append(lab.store, &audit, &err) == 0);
+        audit_record_finish(&audit);
+    }
+    control_audited(lab.control);
+}
+
+enum { DECIDE_ONE = 1, DECIDE_OTHER, DECIDE_MANY, END_RUN };
+#define MANY 4000 /* of a kilobyte: far more than what may wait for a client */
+
+static void audit_steps(int step)
+{
+    if (step == END_RUN)
+        fake_event(lab.runs, &lab.run, RUN_COMPLETED, 0, "completed", "");
+    else
+        decide(step == DECIDE_MANY ? MANY : 1, step != DECIDE_OTHER);
+}
+
+/* The number of the next event; 0: it is something else. */
+static uint64_t next_number(struct client *client, enum envelope_kind *kind)
+{
+    struct client_message message;
+    struct error err = ERROR_INIT;
+    uint64_t number;
+
+    if (client_next(client, 10000, &message, &err) != 1) {
+        WANT(false);
+        return 0;
+    }
+    *kind = message.envelope.kind;
+    number = json_u64(json_get(message.envelope.body, "number"), 0);
+    client_message_finish(&message);
+    return number;
+}
+
+static void body_audit_follow(void)
+{
+    struct client *all = join_as("test");
+    struct client *one = join_as("test");
+    enum envelope_kind kind;
+    struct error err = ERROR_INIT;
+
+    WANT(answers(all, "audit.list", "{\"after\":1}", "invalid: after"));
+    WANT(answers(all, "audit.list", "{\"follow\":true,\"before\":1}", "invalid: before"));
+    WANT(answers(all, "audit.list",
+                 "{\"follow\":true,\"runId\":\"run_00000000000000000000000000\"}", "not_found"));
+    poke(DECIDE_ONE);
+    WANT(client_send(all, "audit.list", "{\"follow\":true}", NULL, 0, &err) != 0);
+    WANT(client_send(one, "audit.list", about_run(",\"follow\":true,\"after\":1"), NULL, 0, &err) !=
+         0);
+    WANT(next_number(all, &kind) == 0 && kind == ENVELOPE_REPLY);
+    WANT(next_number(one, &kind) == 0 && kind == ENVELOPE_REPLY);
+    WANT(next_number(all, &kind) == 1);
+    poke(DECIDE_OTHER);
+    WANT(next_number(all, &kind) == 2);
+    poke(DECIDE_ONE);
+    WANT(next_number(all, &kind) == 3);
+    WANT(next_number(one, &kind) == 3);
+    poke(END_RUN);
+    WANT(next_number(one, &kind) == 0 && kind == ENVELOPE_END);
+    poke(DECIDE_OTHER); /* the run's end is not the others' */
+    WANT(next_number(all, &kind) == 4);
+    client_free(one);
+    client_free(all);
+}
+
+TEST(decisions_are_followed_of_all_runs_and_of_one_to_its_end)
+{
+    lab.on_poke = audit_steps;
+    with_control(body_audit_follow);
+}
+
+static void body_audit_slow(void)
+{
+    struct client *slow = join_as("test");
+    struct client *other = join_as("test");
+    struct error err = ERROR_INIT;
+    enum envelope_kind kind;
+    AUTO_FREE
+    char *last = mem_printf("\"number\":%d", MANY);
+
+    WANT(client_send(slow, "audit.list", "{\"follow\":true}", NULL, 0, &err) != 0);
+    WANT(next_number(slow, &kind) == 0 && kind == ENVELOPE_REPLY);
+    poke(DECIDE_MANY);
+    /* Nothing is read here until all are there. */
+    WANT(answers(other, "audit.list", "{\"limit\":1}", last));
+    for (uint64_t expected = 1; expected <= MANY && lab.failure[0] == '\0'; expected++)
+        WANT(next_number(slow, &kind) == expected);
+    client_free(slow);
+    client_free(other);
+}
+
+TEST(a_slow_follower_is_told_every_decision_later)
+{
+    lab.on_poke = audit_steps;
+    with_control(body_audit_slow);
+}
+
 static void exec_steps(int step)
 {
     struct run_exec *exec = lab.runs->exec;

@@ -127,3 +127,71 @@ TEST(audit_records_wait_for_room_within_a_bound)
     CHECK_EQ(store->audit.bytes, 0u);
     store_close(store);
 }
+
+static void check_after(struct store *store, uint64_t run, uint64_t after, size_t limit,
+                        const char *expected)
+{
+    struct error err = ERROR_INIT;
+    struct sample_list list = { 0 };
+    struct id id = sample_id(ID_KIND_RUN, run);
+
+    CHECK_OK(store_audit_after(store, run != 0 ? &id : NULL, after, limit, add_audit, &list, &err));
+    CHECK_STR(list.text, expected);
+}
+
+static void check_after_all(struct store *store)
+{
+    check_after(store, 0, 0, 0, "1:a 2:b 3:c 4:d 5:e");
+    check_after(store, 0, 2, 0, "3:c 4:d 5:e");
+    check_after(store, 0, 2, 2, "3:c 4:d");
+    check_after(store, 1, 0, 0, "1:a 2:b 4:d");
+    check_after(store, 1, 1, 1, "2:b");
+    check_after(store, 2, 4, 0, "5:e");
+    check_after(store, 3, 0, 0, "");
+    check_after(store, 0, 5, 0, "");
+    check_after(store, 0, UINT64_MAX, 0, "");
+}
+
+TEST(audit_records_are_read_oldest_first_behind_a_number)
+{
+    struct error err = ERROR_INIT;
+    struct store *store = sample_open();
+
+    CHECK_OK(append(store, 1, "a", &err));
+    CHECK_OK(append(store, 1, "b", &err));
+    CHECK_OK(store_flush(store, &err));
+    CHECK_OK(append(store, 0, "c", &err));
+    CHECK_OK(append(store, 1, "d", &err));
+    CHECK_OK(append(store, 2, "e", &err));
+    check_after_all(store);
+    store_close(store);
+    store = sample_open();
+    check_after_all(store);
+    store_close(store);
+}
+
+static bool count_upwards(void *data, const struct audit_record *audit)
+{
+    uint64_t *last = data;
+
+    if (audit->number != *last + 1)
+        return false;
+    *last = audit->number;
+    return true;
+}
+
+TEST(many_audit_records_are_read_upwards_across_disk_and_memory)
+{
+    struct error err = ERROR_INIT;
+    struct store *store = sample_open();
+    uint64_t last = 0;
+
+    for (uint64_t n = 0; n < 400; n++) {
+        CHECK_OK(append(store, 1, "", &err));
+        if (n == 191) /* three whole pages on disk, and three more in memory */
+            CHECK_OK(store_flush(store, &err));
+    }
+    CHECK_OK(store_audit_after(store, NULL, 0, 0, count_upwards, &last, &err));
+    CHECK_EQ(last, 400u);
+    store_close(store);
+}
