@@ -266,7 +266,7 @@ static const char *string_setting(struct doctor_facts *facts, const char *text, 
 }
 
 struct settings {
-    const char *opencode; /* agents.opencode; NULL: not set */
+    const char *opencode; /* its path; NULL: not set */
     const char *default_agent;
 };
 
@@ -280,7 +280,7 @@ static void take_settings(struct doctor_facts *facts, const char *text, struct s
         facts->bwrap_wanted = bwrap;
     if (wanted != NULL)
         str_parse_u64(wanted, UINT32_MAX, &facts->wanted_mib);
-    settings->opencode = string_setting(facts, text, "agents.opencode");
+    settings->opencode = string_setting(facts, text, "agents.opencode.path");
     settings->default_agent = string_setting(facts, text, "defaults.agent");
 }
 
@@ -432,13 +432,18 @@ static void find_opencode(struct doctor_facts *facts, const struct session *sess
     char *own = mem_printf("%s/agents/opencode/bin/opencode", session->paths.data);
     const char *name = settings->opencode != NULL ? settings->opencode : own;
     char *path = program_find(name);
+    const char *problem = "OpenCode is not installed";
 
     if (path == NULL && settings->opencode == NULL)
         path = program_find("opencode");
+    if (path == NULL && settings->opencode != NULL)
+        problem = keep(facts, mem_printf("no OpenCode program at %s, as agents.opencode.path "
+                                         "names it",
+                                         settings->opencode));
     facts->agents[facts->agent_count++] = (struct doctor_agent){
         .name = "opencode",
         .program = path != NULL ? keep(facts, path) : NULL,
-        .problem = path != NULL ? NULL : "OpenCode is not installed",
+        .problem = path != NULL ? NULL : problem,
         .is_default =
             settings->default_agent == NULL || str_equal(settings->default_agent, "opencode"),
     };

@@ -133,6 +133,11 @@ for (const supervisor of [true, false])
         assertBroken(await doctor(lab), 'agent', /OpenCode is not installed/, /^npm install -g opencode-ai@1$/);
     }));
 
+test('an OpenCode that the configuration names and that is not there', { timeout: 300000 }, () => withLab({ ...bare,
+    config: lab => ({ agents: { opencode: { path: lab.path('work', 'none') } } }) }, async lab => {
+    assertBroken(await doctor(lab), 'agent', /no OpenCode program at .*none, as agents\.opencode\.path/, /npm install/);
+}));
+
 test('an OpenCode of a version that is not known to work', { timeout: 300000 }, () => withLab({ ...bare, agent: false }, async lab => {
     const folder = lab.path('data', 'agents', 'opencode', 'bin');
     fs.mkdirSync(folder, { recursive: true });
