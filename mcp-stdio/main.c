@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "common/manual.h"
 #include "mcp-stdio/backend.h"
 #include "mcp-stdio/output.h"
 #include "mcp-stdio/server.h"
@@ -22,18 +23,24 @@
 #define READ_SIZE (64u << 10)
 #define LAST_ANSWERS_MS 50 /* clients that close our input wait for the exit, and kill soon */
 
-static const char usage[] =
-    "usage: sandbox-mcp [serve]\n"
-    "\n"
-    "An MCP server on standard input and output, with which an assistant hands long coding\n"
-    "tasks to OpenCode in sandboxes. MCP clients start it; it starts sandbox-supervisord when\n"
-    "that does not run yet.\n"
-    "\n"
-    "  --help     show this\n"
-    "  --version  show the version\n"
-    "\n"
-    "Environment: SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME and SANDBOX_MCP_CONFIG say where\n"
-    "things are, SANDBOX_MCP_SUPERVISORD which supervisor is started.\n";
+static const struct manual manual = {
+    .name = "sandbox-mcp",
+    .summary = "MCP server that hands coding tasks to agents in sandboxes",
+    .usage = "[serve]",
+    .about =
+        "An MCP server on standard input and output, with which an assistant hands long coding\n"
+        "tasks to OpenCode in sandboxes. MCP clients start it; it starts sandbox-supervisord "
+        "when\nthat does not run yet.",
+    .options = (const struct manual_item[]){ { "--help", "show this" },
+                                             { "--version", "show the version" },
+                                             { NULL, NULL } },
+    .environment =
+        (const struct manual_item[]){
+            { "SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME, SANDBOX_MCP_CONFIG", "where things are" },
+            { "SANDBOX_MCP_SUPERVISORD", "which supervisor is started" },
+            { NULL, NULL } },
+    .see_also = "sandboxctl(1), sandbox-supervisord(1)",
+};
 
 static const struct backend_options backend_options = {
     .launch = launch_supervisor,
@@ -186,10 +193,39 @@ static int serve(void)
     return 0;
 }
 
-static int show(const char *text)
+static int show(void (*print)(struct buf *out))
 {
-    return fputs(text, stdout) < 0 || fflush(stdout) < 0 ? 1 : 0;
+    AUTO_BUF struct buf text = BUF_INIT(64u << 10);
+
+    print(&text);
+    return fputs(buf_text(&text), stdout) < 0 || fflush(stdout) < 0 ? 1 : 0;
 }
+
+static void print_help(struct buf *out)
+{
+    manual_help(out, &manual);
+}
+
+static void print_page(struct buf *out)
+{
+    manual_begin(out, &manual);
+    manual_end(out, &manual);
+}
+
+static void print_version(struct buf *out)
+{
+    buf_append_str(out, "sandbox-mcp " SANDBOX_VERSION "\n");
+}
+
+static const struct {
+    const char *option;
+    void (*print)(struct buf *out);
+} shown[] = {
+    { "--help", print_help },
+    { "-h", print_help },
+    { "--version", print_version },
+    { "--man", print_page }, /* for the build */
+};
 
 int main(int argc, char **argv)
 {
@@ -197,10 +233,10 @@ int main(int argc, char **argv)
 
     if (argc <= at)
         return serve();
-    if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
-        return show(usage);
-    if (strcmp(argv[at], "--version") == 0)
-        return show("sandbox-mcp " SANDBOX_VERSION "\n");
-    fprintf(stderr, "sandbox-mcp: unknown argument %s\n%s", argv[at], usage);
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        if (strcmp(argv[at], shown[i].option) == 0)
+            return show(shown[i].print);
+    }
+    fprintf(stderr, "sandbox-mcp: unknown argument %s; --help shows what there is\n", argv[at]);
     return 2;
 }

@@ -10,23 +10,33 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "common/manual.h"
+#include "common/mem.h"
 #include "common/str.h"
 #include "supervisor.h"
 
-static const char usage[] =
-    "usage: sandbox-supervisord [--print-config]\n"
-    "\n"
-    "Runs coding agents in sandboxes. Serves MCP servers (sandbox-mcp) and sandboxctl on a Unix "
-    "socket below its state\n"
-    "folder. Runs in the foreground; sandbox-mcp and sandboxctl start it by themselves when it is "
-    "needed.\n"
-    "\n"
-    "  --print-config   show every setting with its value and where it comes from\n"
-    "  --version        show the version\n"
-    "  --help           show this\n"
-    "\n"
-    "Places: SANDBOX_MCP_CONFIG (file), SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME, SANDBOX_MCP_DATA "
-    "(folders).\n";
+static const struct manual manual = {
+    .name = "sandbox-supervisord",
+    .summary = "runs coding agents in sandboxes",
+    .usage = "[--print-config]",
+    .about =
+        "Runs coding agents in sandboxes. Serves MCP servers (sandbox-mcp) and sandboxctl on a "
+        "Unix socket below its state\n"
+        "folder. Runs in the foreground; sandbox-mcp and sandboxctl start it by themselves "
+        "when it is needed.",
+    .options =
+        (const struct manual_item[]){
+            { "--print-config", "show every setting with its value and where it comes from" },
+            { "--version", "show the version" },
+            { "--help", "show this" },
+            { NULL, NULL } },
+    .environment =
+        (const struct manual_item[]){
+            { "SANDBOX_MCP_CONFIG", "the configuration's file" },
+            { "SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME, SANDBOX_MCP_DATA", "folders" },
+            { NULL, NULL } },
+    .see_also = "sandboxctl(1), sandbox-mcp(1)",
+};
 
 /* Keys live in this process: no core, no tracing, nothing readable for others. */
 static void harden_process(void)
@@ -47,14 +57,56 @@ static void harden_process(void)
     }
 }
 
+static void print_help(struct buf *out)
+{
+    manual_help(out, &manual);
+}
+
+static void print_page(struct buf *out)
+{
+    manual_begin(out, &manual);
+    manual_section(out, "settings");
+    manual_text(out,
+                "Of the configuration, a file of JSON that may hold comments; a name with a dot "
+                "is a member of an object in it.");
+    config_manual(out);
+    manual_end(out, &manual);
+}
+
+static void print_version(struct buf *out)
+{
+    buf_append_str(out, "sandbox-supervisord " SANDBOX_VERSION "\n");
+}
+
+static const struct {
+    const char *option;
+    void (*print)(struct buf *out);
+} shown[] = {
+    { "--help", print_help },
+    { "--version", print_version },
+    { "--man", print_page }, /* for the build */
+};
+
+static bool show(const char *option)
+{
+    AUTO_BUF struct buf text = BUF_INIT(1u << 20);
+
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
+        if (!str_equal(shown[i].option, option))
+            continue;
+        shown[i].print(&text);
+        fputs(buf_text(&text), stdout);
+        return true;
+    }
+    return false;
+}
+
 static int print_config(const struct config *config)
 {
-    struct buf out;
+    AUTO_BUF struct buf out = BUF_INIT(1u << 20);
 
-    buf_init(&out, 1u << 20);
     config_print(config, &out);
     fputs(buf_text(&out), stdout);
-    buf_finish(&out);
     return 0;
 }
 
@@ -85,16 +137,11 @@ int main(int argc, char **argv)
     bool print = argc == 2 && str_equal(argv[1], "--print-config");
     int rc;
 
-    if (argc == 2 && str_equal(argv[1], "--help")) {
-        fputs(usage, stdout);
+    if (argc == 2 && show(argv[1]))
         return 0;
-    }
-    if (argc == 2 && str_equal(argv[1], "--version")) {
-        printf("sandbox-supervisord %s\n", SANDBOX_VERSION);
-        return 0;
-    }
     if (argc > 1 && !print) {
-        fputs(usage, stderr);
+        fprintf(stderr, "sandbox-supervisord: unknown argument %s; --help shows what there is\n",
+                argv[1]);
         return 2;
     }
     harden_process();

@@ -198,6 +198,8 @@ struct config {
 int config_load(struct config **out, const struct paths *paths, struct error *err);
 void config_free(struct config *config);
 
+/* The settings of the table as items of a manual page (common/manual.h). */
+void config_manual(struct buf *out);
 /* --print-config: one "name = value  # origin: help" line a setting, services after them. */
 void config_print(const struct config *config, struct buf *out);
 

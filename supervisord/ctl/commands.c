@@ -329,8 +329,11 @@ void commands_print_help(FILE *out)
             fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
     }
     fputs("\nsandboxctl COMMAND --help tells more; --version prints the version.\n"
-          "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no supervisor, 4 not found, 5 refused.\n",
+          "Exit codes:",
           out);
+    for (int code = 0; code < EXIT_CODE_COUNT; code++)
+        fprintf(out, "%s %d %s", code > 0 ? "," : "", code, exit_code_words[code]);
+    fputs(".\n", out);
 }
 
 void command_print_help(const struct ctl_command *command, FILE *out)

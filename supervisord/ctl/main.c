@@ -3,6 +3,7 @@
 
 #include "common/str.h"
 #include "ctl/commands.h"
+#include "ctl/page.h"
 
 static int run(struct session *session, int argc, char **argv)
 {
@@ -14,6 +15,13 @@ static int run(struct session *session, int argc, char **argv)
 
     if (argc > 1 && (str_equal(argv[1], "--version") || str_equal(argv[1], "-V"))) {
         printf("sandboxctl %s\n", SANDBOX_VERSION);
+        return EXIT_DONE;
+    }
+    if (argc == 2 && str_equal(argv[1], "--man")) { /* for the build */
+        AUTO_BUF struct buf page = BUF_INIT(1u << 20);
+
+        page_print(&page);
+        session_print(&page);
         return EXIT_DONE;
     }
     while (at < argc && argv[at][0] == '-')

@@ -7,6 +7,12 @@
 #define START_MS 20000
 #define CONNECT_MS 5000
 
+const char *const exit_code_words[EXIT_CODE_COUNT] = {
+    [EXIT_DONE] = "done",           [EXIT_FAILED] = "failed",
+    [EXIT_USAGE] = "wrong usage",   [EXIT_NO_SUPERVISOR] = "no supervisor",
+    [EXIT_NOT_FOUND] = "not found", [EXIT_REFUSED] = "refused",
+};
+
 int exit_code_of(enum error_code code)
 {
     switch (code) {

@@ -17,7 +17,9 @@ enum exit_code {
     EXIT_NO_SUPERVISOR = 3,
     EXIT_NOT_FOUND = 4,
     EXIT_REFUSED = 5,
+    EXIT_CODE_COUNT
 };
+extern const char *const exit_code_words[EXIT_CODE_COUNT];
 int exit_code_of(enum error_code code);
 
 struct session {
