@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/fd.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "proto/client.h"
@@ -27,6 +28,8 @@ struct backend {
     bool has_paths;
     enum state state;
     bool launched; /* in this attempt */
+    int started;   /* launch_supervisor's; -1: none */
+    bool ended;    /* it has ended: one more try to connect */
     bool may_launch;
     bool absent; /* LOST: only because none may be started */
     struct client *client;
@@ -50,6 +53,7 @@ struct backend *backend_new(const struct clock *clock, const struct backend_opti
     backend->clock = clock;
     backend->options = options;
     backend->events = *events;
+    backend->started = -1;
     return backend;
 }
 
@@ -58,6 +62,7 @@ void backend_free(struct backend *backend)
     if (!backend)
         return;
     client_free(backend->client);
+    fd_close(&backend->started);
     if (backend->has_paths)
         paths_finish(&backend->paths);
     free(backend);
@@ -94,8 +99,10 @@ static int launch(struct backend *backend, struct error *err)
         return -1;
     }
     log_info(LOG, "no supervisor serves %s; starting one", backend->paths.socket);
-    if (backend->options->launch(&backend->paths, err) < 0)
+    fd_close(&backend->started);
+    if (backend->options->launch(&backend->paths, &backend->started, err) < 0)
         return -1;
+    backend->ended = false;
     backend->launched = true;
     backend->state = STATE_STARTING;
     backend->give_up_ms = now_ms(backend) + backend->options->start_ms;
@@ -106,14 +113,13 @@ static int launch(struct backend *backend, struct error *err)
 
 static int retry_later(struct backend *backend, struct error *err)
 {
-    if (now_ms(backend) < backend->give_up_ms) {
+    if (now_ms(backend) < backend->give_up_ms && !backend->ended) {
+        backend->ended = launch_ended(backend->started); /* perhaps because another one serves */
         backend->state = STATE_STARTING;
         schedule_retry(backend);
         return 0;
     }
-    error_set(err, ERR_UNAVAILABLE, 0, "the supervisor was started but does not serve %s",
-              backend->paths.socket);
-    return launch_explain(&backend->paths, err);
+    return launch_explain(&backend->paths, backend->ended, err);
 }
 
 /* One try. -1: there is nothing more to try. */

@@ -16,7 +16,7 @@
 
 struct backend_options {
     /* Starts a supervisor and returns at once: launch_supervisor, or a test's own. */
-    int (*launch)(const struct paths *paths, struct error *err);
+    int (*launch)(const struct paths *paths, int *started, struct error *err);
     uint32_t start_ms; /* how long a started supervisor may take until it serves */
     uint32_t hello_ms; /* how long one that serves may take to say hello */
 };

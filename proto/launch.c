@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,7 @@
 #define SUPERVISOR "sandbox-supervisord"
 #define EXEC_WAIT_MS 2000 /* for exec to happen or fail; takes about one millisecond */
 #define RETRY_MS 20
-#define LOG_TAIL_SIZE 2048
+#define LOG_TAIL_SIZE 4096
 
 static char *log_path(const struct paths *paths)
 {
@@ -63,14 +65,24 @@ struct plan {
     const char *program;
     int null_fd;
     int log_fd;
-    int report_fd; /* close-on-exec: end of file means that exec worked, an errno that it did not */
+    int report_fd; /* close-on-exec: reports, and end of file once exec has worked */
 };
+
+struct report {
+    int32_t pid; /* of who is to become the supervisor; 0: it came not so far */
+    int32_t failure;
+};
+
+static bool tell(const struct plan *plan, pid_t pid, int failure)
+{
+    const struct report report = { .pid = (int32_t)pid, .failure = failure };
+
+    return write(plan->report_fd, &report, sizeof(report)) == (ssize_t)sizeof(report);
+}
 
 _Noreturn static void report_and_exit(const struct plan *plan, int failure)
 {
-    if (write(plan->report_fd, &failure, sizeof(failure)) < 0)
-        _exit(126);
-    _exit(127);
+    _exit(tell(plan, 0, failure) ? 127 : 126);
 }
 
 /* Ignored signals and the mask go through exec; the supervisor starts with neither. */
@@ -88,6 +100,8 @@ _Noreturn static void become_supervisor(const struct plan *plan)
 {
     char *const argv[] = { (char[]){ SUPERVISOR }, NULL };
 
+    if (!tell(plan, getpid(), 0))
+        _exit(126);
     reset_signals();
     umask(077);
     if (dup2(plan->null_fd, STDIN_FILENO) < 0 || dup2(plan->null_fd, STDOUT_FILENO) < 0 ||
@@ -115,20 +129,40 @@ _Noreturn static void fork_again(const struct plan *plan)
     _exit(0);
 }
 
-static int await_exec(int report_fd, const char *program, struct error *err)
+/* One report; false at the end, or when it takes too long: connecting will show. */
+static bool read_report(int report_fd, struct report *report)
 {
     struct pollfd wait = { .fd = report_fd, .events = POLLIN };
-    int failure = 0;
 
-    if (poll(&wait, 1, EXEC_WAIT_MS) <= 0)
-        return 0; /* a slow disk; connecting will show */
-    if (read(report_fd, &failure, sizeof(failure)) != (ssize_t)sizeof(failure))
-        return 0;
-    return error_set(err, failure == ENOENT ? ERR_UNAVAILABLE : ERR_SYSTEM, failure, "start %s",
-                     program);
+    return poll(&wait, 1, EXEC_WAIT_MS) > 0 &&
+           read(report_fd, report, sizeof(*report)) == (ssize_t)sizeof(*report);
 }
 
-static int start_detached(struct plan *plan, struct error *err)
+/* The pid is told before exec, so whom it names is there until it has at least tried. */
+static int await_exec(int report_fd, const char *program, int *started, struct error *err)
+{
+    struct report report;
+
+    *started = -1;
+    while (read_report(report_fd, &report)) {
+        if (report.failure != 0) {
+            fd_close(started);
+            return error_set(err, report.failure == ENOENT ? ERR_UNAVAILABLE : ERR_SYSTEM,
+                             report.failure, "start %s", program);
+        }
+        *started = (int)syscall(SYS_pidfd_open, report.pid, 0);
+    }
+    return 0;
+}
+
+bool launch_ended(int started)
+{
+    struct pollfd wait = { .fd = started, .events = POLLIN };
+
+    return started >= 0 && poll(&wait, 1, 0) > 0;
+}
+
+static int start_detached(struct plan *plan, int *started, struct error *err)
 {
     int report[2];
     AUTO_CLOSE int report_fd = -1;
@@ -146,10 +180,10 @@ static int start_detached(struct plan *plan, struct error *err)
         return error_set(err, ERR_SYSTEM, errno, "start %s", plan->program);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
-    return await_exec(report_fd, plan->program, err);
+    return await_exec(report_fd, plan->program, started, err);
 }
 
-int launch_supervisor(const struct paths *paths, struct error *err)
+int launch_supervisor(const struct paths *paths, int *started, struct error *err)
 {
     AUTO_FREE char *program = launch_program();
     AUTO_FREE char *log = log_path(paths);
@@ -167,7 +201,7 @@ int launch_supervisor(const struct paths *paths, struct error *err)
         return error_set(err, ERR_SYSTEM, errno, "open %s", log);
     plan.null_fd = null_fd;
     plan.log_fd = log_fd;
-    return start_detached(&plan, err);
+    return start_detached(&plan, started, err);
 }
 
 /* Cuts the last line that isn't empty out of TEXT; "" when there is none. */
@@ -183,12 +217,11 @@ static char *last_line(char *text)
     return line ? line + 1 : text;
 }
 
-int launch_explain(const struct paths *paths, struct error *err)
+int launch_explain(const struct paths *paths, bool ended, struct error *err)
 {
     AUTO_FREE char *log = log_path(paths);
     AUTO_CLOSE int fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    AUTO_BUF struct buf line = BUF_INIT(512);
-    struct error before = *err;
+    AUTO_BUF struct buf line = BUF_INIT(2048);
     char tail[LOG_TAIL_SIZE + 1];
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     ssize_t got = 0;
@@ -199,12 +232,11 @@ int launch_explain(const struct paths *paths, struct error *err)
     if (tail[0]) {
         const char *text = last_line(tail);
 
-        str_append_escaped(&line, text, strlen(text), 160);
+        str_append_escaped(&line, text, strlen(text), 400);
     }
-    error_set(err, before.code, 0, "%s; see %s%s%s", before.text, log,
-              line.len ? ", which ends: " : "", buf_text(&line));
-    err->sys = before.sys;
-    return -1;
+    return error_set(err, ERR_UNAVAILABLE, 0, "the supervisor %s (see %s)%s%s",
+                     ended ? "can't start" : "was started but does not serve its socket yet", log,
+                     line.len ? ": " : "", buf_text(&line));
 }
 
 static void pause_ms(int ms)
@@ -216,25 +248,26 @@ int launch_connect(struct client **out, const struct paths *paths, const char *r
                    struct error *err)
 {
     uint64_t deadline_ms = clock_mono_ms(clock_system()) + (uint64_t)timeout_ms;
+    AUTO_CLOSE int started = -1;
+    bool ended = false;
     uint64_t now_ms;
 
     if (client_connect(out, paths->socket, role, timeout_ms, err) == 0)
         return 0;
     if (err->code != ERR_UNAVAILABLE)
         return -1;
-    if (launch_supervisor(paths, err) < 0)
+    if (launch_supervisor(paths, &started, err) < 0)
         return -1;
     for (;;) {
         now_ms = clock_mono_ms(clock_system());
-        if (now_ms >= deadline_ms)
+        if (now_ms >= deadline_ms || ended)
             break;
+        ended = launch_ended(started); /* perhaps because another one serves */
         if (client_connect(out, paths->socket, role, (int)(deadline_ms - now_ms), err) == 0)
             return 0;
         if (err->code != ERR_UNAVAILABLE)
             return -1;
-        pause_ms(RETRY_MS);
+        pause_ms(ended ? 0 : RETRY_MS);
     }
-    error_set(err, ERR_UNAVAILABLE, 0, "the supervisor was started but does not serve %s",
-              paths->socket);
-    return launch_explain(paths, err);
+    return launch_explain(paths, ended, err);
 }

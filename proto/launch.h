@@ -2,6 +2,8 @@
 #ifndef PROTO_LAUNCH_H
 #define PROTO_LAUNCH_H
 
+#include <stdbool.h>
+
 #include "common/error.h"
 #include "common/paths.h"
 
@@ -12,15 +14,19 @@ char *launch_program(void);
  * SANDBOX_MCP_SUPERVISORD overrides) detached for good: double fork, own session, standard
  * descriptors on /dev/null and state/supervisord.log, reparented to the system, since MCP clients
  * kill every descendant. Returns at once; the caller retries to connect. Starting twice at the same
- * time is harmless: the second one finds the lock taken and ends. */
-int launch_supervisor(const struct paths *paths, struct error *err);
+ * time is harmless: the second one waits until the first serves, and ends. *STARTED becomes a
+ * descriptor for launch_ended, which the caller closes, or -1 when the process can't be watched. */
+int launch_supervisor(const struct paths *paths, int *started, struct error *err);
+/* The process has ended: what can't be reached from then on doesn't come. A configuration that it
+ * refuses is known within milliseconds. */
+bool launch_ended(int started);
 
-/* Appends to ERR where to look when a supervisor that was started doesn't come up: the log file's
- * path and its last line. */
-int launch_explain(const struct paths *paths, struct error *err);
+/* Fails with what a supervisor that was started and doesn't serve last said in its log (ENDED: it
+ * ended at once), and the log's path. */
+int launch_explain(const struct paths *paths, bool ended, struct error *err);
 
 /* client_connect, and when nobody listens launch_supervisor and connect again until TIMEOUT_MS has
- * passed. On failure the text says what to look at (the log file's path and its last line). */
+ * passed or it has ended. On failure the text says why and where to look. */
 struct client;
 int launch_connect(struct client **out, const struct paths *paths, const char *role, int timeout_ms,
                    struct error *err);

@@ -28,6 +28,9 @@
 
 #define WEB_TOKEN_MIN 20 /* characters */
 
+#define OTHER_WAIT_MS 15000u /* for another supervisor to serve, or to end */
+#define OTHER_LOOK_MS 20
+
 struct supervisor {
     const struct paths *paths;
     const struct config *config;
@@ -47,6 +50,7 @@ struct supervisor {
     uv_timer_t idle;
     bool idle_open;
     uint32_t idle_minutes;
+    bool serving; /* it came so far */
     bool stopping;
     char *init_path;
     struct agent_profile *agents;
@@ -729,7 +733,8 @@ static void stop(void *data)
     if (supervisor->stopping)
         return;
     supervisor->stopping = true;
-    log_info("supervisor", "stopping");
+    if (supervisor->serving)
+        log_info("supervisor", "stopping");
     service_manager_tell("STOPPING=1");
     if (supervisor->signals_started)
         signals_close(&supervisor->signals, NULL);
@@ -784,6 +789,34 @@ static void take_notice_secrets(struct supervisor *supervisor)
     }
 }
 
+static bool is_served(const struct supervisor *supervisor)
+{
+    struct error err = ERROR_INIT;
+    AUTO_CLOSE
+    int fd = fd_connect_unix(supervisor->paths->socket, SOCK_STREAM, &err);
+
+    return fd >= 0;
+}
+
+/* Where another supervisor has the state and serves, this one isn't needed. One that doesn't serve
+ * is about to, or is stopping, and then this one takes its place. */
+static int open_store(struct supervisor *supervisor, const struct store_options *options,
+                      struct error *err)
+{
+    const struct timespec pause = { .tv_nsec = OTHER_LOOK_MS * 1000000L };
+    uint64_t begun_ms = clock_mono_ms(clock_system());
+
+    for (;;) {
+        if (store_open(&supervisor->store, options, err) == 0)
+            return 0;
+        if (err->code != ERR_CONFLICT || is_served(supervisor) ||
+            clock_mono_ms(clock_system()) - begun_ms > OTHER_WAIT_MS)
+            return -1;
+        *err = (struct error)ERROR_INIT;
+        nanosleep(&pause, NULL);
+    }
+}
+
 static int open_storage(struct supervisor *supervisor, struct error *err)
 {
     AUTO_FREE
@@ -794,8 +827,7 @@ static int open_storage(struct supervisor *supervisor, struct error *err)
     if (paths_make_private(supervisor->paths->state, err) < 0 ||
         paths_make_private(supervisor->paths->runtime, err) < 0)
         return -1;
-    if (store_open(&supervisor->store, &store, err) < 0 ||
-        vault_open(&supervisor->vault, &vault, err) < 0)
+    if (open_store(supervisor, &store, err) < 0 || vault_open(&supervisor->vault, &vault, err) < 0)
         return -1;
     for (size_t i = 0; i < supervisor->config->service_count; i++) {
         if (supervisor->config->services[i].secret[0] != '\0')
@@ -839,6 +871,7 @@ static int start(struct supervisor *supervisor, struct error *err)
              supervisor->paths->socket, supervisor->web != NULL ? ", web " : "",
              supervisor->web != NULL ? web_origin(supervisor->web) : "");
     service_manager_tell("READY=1");
+    supervisor->serving = true;
     return 0;
 }
 
@@ -863,7 +896,8 @@ int supervisor_run(const struct paths *paths, const struct config *config, struc
     free(supervisor->init_path);
     free_profiles(supervisor->agents, config->agent_count);
     cgroup_host_free(supervisor->cgroups);
+    if (supervisor->serving)
+        log_info("supervisor", "stopped");
     free(supervisor);
-    log_info("supervisor", "stopped");
     return rc;
 }
