@@ -159,7 +159,7 @@ struct agent_driver {
     int (*prepare)(const struct agent_options *options, const char *program,
                    const struct agent_files *files, struct error *err);
     /* Can the model be used? 0, or ERR_INVALID naming `model` with the nearest names. May answer 0
-     * for "can't tell". */
+     * for "can't tell". NULL: the agent asks no model, and its runs have none. */
     int (*check_model)(const struct agent_options *options, const char *model, struct error *err);
     /* A command that prints, in a sandbox with nothing but what prepare put there, every model that
      * the agent can use, one provider/model a line. NULL: it can't tell. */

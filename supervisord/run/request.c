@@ -435,7 +435,7 @@ static int create(struct runs *runs, const struct run_request *request, const ui
     memcpy(run->request_hash, hash, sizeof(run->request_hash));
     if (check_agent(runs, run->agent, &driver, &profile, err) < 0)
         return -1;
-    if (run->model[0] == '\0')
+    if (run->model[0] == '\0' && driver->check_model != NULL)
         record_set(&run->model, default_model(runs, profile, run->repository));
     if (check_services(runs, run, err) < 0 ||
         check_model(runs, driver, profile, run->model, err) < 0)

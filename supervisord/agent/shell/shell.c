@@ -53,6 +53,7 @@ struct shell {
     char lost[160]; /* why there is no exit status; "" */
     struct shell_output outputs[2];
     struct buf tail;
+    uint64_t dropped; /* bytes before the tail */
     uv_timer_t timer; /* ready, drain */
     uv_timer_t kill_timer;
     struct handles handles;
@@ -83,11 +84,24 @@ static void close_outputs(struct shell *shell, void (*done)(void *data))
     }
 }
 
+/* What is left begins with a whole line. */
+static char *output_of(const struct shell *shell)
+{
+    const char *text = buf_text(&shell->tail);
+    const char *line = strchr(text, '\n');
+    size_t cut = line != NULL && line[1] != '\0' ? (size_t)(line + 1 - text) : 0;
+
+    if (shell->dropped == 0)
+        return mem_strdup(text);
+    return mem_printf("[the first %llu bytes are left out; the run's log has all lines]\n%s",
+                      (unsigned long long)(shell->dropped + cut), text + cut);
+}
+
 static void end_command(struct shell *shell)
 {
     char message[200] = "";
     AUTO_FREE
-    char *output = mem_strdup(buf_text(&shell->tail));
+    char *output = output_of(shell);
     struct agent_end end = { .kind = AGENT_END_DONE,
                              .output = output,
                              .finish_reason = "stop",
@@ -151,12 +165,14 @@ static void on_exit_status(void *context, int code, int signal, const struct err
 
 static void keep_tail(struct shell *shell, const char *bytes, size_t len)
 {
-    if (len > OUTPUT_MAX) {
-        bytes += len - OUTPUT_MAX;
-        len = OUTPUT_MAX;
-    }
-    if (shell->tail.len + len > OUTPUT_MAX)
-        buf_consume(&shell->tail, shell->tail.len + len - OUTPUT_MAX);
+    size_t over = shell->tail.len + len > OUTPUT_MAX ? shell->tail.len + len - OUTPUT_MAX : 0;
+    size_t old = over < shell->tail.len ? over : shell->tail.len;
+
+    shell->dropped += over;
+    if (old > 0)
+        buf_consume(&shell->tail, old);
+    bytes += over - old;
+    len -= over - old;
     buf_append(&shell->tail, bytes, len);
 }
 
@@ -332,6 +348,7 @@ static int driver_prompt(struct agent *agent, const char *text, struct error *er
     shell->exit_code = shell->exit_signal = 0;
     shell->lost[0] = '\0';
     buf_clear(&shell->tail);
+    shell->dropped = 0;
     return 0;
 }
 
@@ -465,20 +482,11 @@ static int driver_prepare(const struct agent_options *options, const char *progr
     return 0;
 }
 
-static int driver_check_model(const struct agent_options *options, const char *model,
-                              struct error *err)
-{
-    (void)options;
-    (void)model;
-    (void)err;
-    return 0;
-}
-
 const struct agent_driver shell_driver = {
     .name = "shell",
     .locate = NULL,
     .prepare = driver_prepare,
-    .check_model = driver_check_model,
+    .check_model = NULL,
     .start = driver_start,
     .resume = driver_resume,
     .prompt = driver_prompt,

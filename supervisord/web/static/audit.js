@@ -1,6 +1,9 @@
 /* audit.js: what the proxy let through and refused. */
 import { ask, clock, cut, duration, el, moment, put, runPath, size, text, words } from './base.js';
 
+// What the supervisor asked by itself, for the doctor or a pull request, belongs to no run.
+const runOf = one => one.runId ? el('a', { href: runPath(one.runId), title: one.runId }, 'run …' + one.runId.slice(-5)) : text('span', 'dim', 'none');
+
 function record(one, { withRun }) {
   const where = put(el('td', { className: 'what' }), one.method + ' ');
   put(where.appendChild(el('span', { className: 'mono' })), cut((one.service ? one.service + ' ' : '') + (one.host || '') + (one.path || ''), 300));
@@ -13,7 +16,7 @@ function record(one, { withRun }) {
     text('td', 'num', one.status || ''),
     el('td', { className: 'num' }, size((one.requestBytes || 0) + (one.responseBytes || 0))),
     el('td', { className: 'num' }, one.milliseconds >= 1000 ? duration(one.milliseconds) : one.milliseconds + ' ms'),
-    withRun ? el('td', {}, el('a', { href: runPath(one.runId), title: one.runId }, 'run …' + one.runId.slice(-5))) : null);
+    withRun ? el('td', {}, runOf(one)) : null);
 }
 
 /* A table that is read page by page; PATH answers {records,hasMore,cursor}. */

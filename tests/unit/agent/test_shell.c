@@ -223,6 +223,20 @@ TEST(a_command_that_succeeds_is_done_with_its_output)
     buf_finish(&host.log);
 }
 
+/* 5,000 lines of five bytes, of which 16 KiB are kept. */
+TEST(what_is_left_out_of_a_long_output_is_said)
+{
+    struct host host = { .prompt = "i=1000; while [ $i -lt 6000 ]; do echo $i; i=$((i+1)); done" };
+    const char *end;
+
+    run(&host);
+    end = strstr(buf_text(&host.log), "done ");
+    CHECK(end != NULL);
+    CHECK_HAS(end, "[[the first 8620 bytes are left out; the run's log has all lines]\n2724\n");
+    CHECK_HAS(end, "\n5999\n]");
+    buf_finish(&host.log);
+}
+
 TEST(a_command_that_fails_says_how)
 {
     struct host host = { .prompt = "echo oops >&2; exit 3" };
