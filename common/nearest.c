@@ -1,5 +1,6 @@
 #include "common/nearest.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define DISTANCE_LEN_MAX 64
@@ -50,4 +51,27 @@ void nearest_append(struct buf *out, const char *const *names, size_t count, con
     }
     for (size_t i = 0; i < chosen_count; i++)
         buf_printf(out, "%s%s", i > 0 ? ", " : "", names[chosen[i]]);
+}
+
+/* Small letters and digits alone. */
+static size_t plain(char to[DISTANCE_LEN_MAX + 1], const char *name)
+{
+    size_t len = 0;
+
+    for (; *name != '\0' && len < DISTANCE_LEN_MAX; name++)
+        if (isalnum((unsigned char)*name))
+            to[len++] = (char)tolower((unsigned char)*name);
+    to[len] = '\0';
+    return len;
+}
+
+bool nearest_meant(const char *given, const char *name)
+{
+    char a[DISTANCE_LEN_MAX + 1];
+    char b[DISTANCE_LEN_MAX + 1];
+    size_t a_len = plain(a, given);
+    size_t b_len = plain(b, name);
+    size_t wrong = b_len >= 8 ? 2 : b_len >= 5 ? 1 : 0;
+
+    return (a_len >= 4 && strncmp(a, b, a_len) == 0) || distance(a, b) <= wrong;
 }

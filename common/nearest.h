@@ -2,6 +2,7 @@
 #ifndef COMMON_NEAREST_H
 #define COMMON_NEAREST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
@@ -9,5 +10,9 @@
 /* Appends up to five of NAMES to OUT, the most similar to WANTED first (by edit distance), with
  * ", " between them. */
 void nearest_append(struct buf *out, const char *const *names, size_t count, const char *wanted);
+
+/* GIVEN is most likely NAME spelled otherwise: in other case, with underscores or dashes, one or
+ * two letters wrong, or shortened ("repo" for "repository"). */
+bool nearest_meant(const char *given, const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/nearest.h"
 #include "common/str.h"
 #include "mcp-stdio/content.h"
 #include "mcp-stdio/tasks.h"
@@ -405,6 +406,9 @@ void tools_on_list(struct server *server, const struct request *request)
     server_answer_end(&answer);
 }
 
+#define NAMES_MAX 64 /* more arguments than anybody spells by hand */
+#define NAME_MAX 60
+
 /* tools/call ----------------------------------------------------------------------------------- */
 
 static void refuse_arguments(struct server *server, const struct request *request,
@@ -431,6 +435,32 @@ static bool wants_task(const struct request *request, const struct tool *tool,
            json_bool(json_get(arguments, "wait"), false);
 }
 
+static bool knows(const struct json_field *params, const char *name)
+{
+    for (; params->kind != JSON_FIELD_END; params++)
+        if (strcmp(params->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Clients add arguments of their own, which are ignored; but a name that is nearly right, and of
+ * which nothing else was given, would be ignored at somebody's cost. */
+static int check_names(const struct tool *tool, const struct json_value *arguments,
+                       struct error *err)
+{
+    if (json_count(arguments) > NAMES_MAX)
+        return 0;
+    for (const struct json_value *one = json_first(arguments); one; one = json_next(one)) {
+        if (strlen(json_name(one)) > NAME_MAX || knows(tool->params, json_name(one)))
+            continue;
+        for (const struct json_field *param = tool->params; param->kind != JSON_FIELD_END; param++)
+            if (!json_get(arguments, param->name) && nearest_meant(json_name(one), param->name))
+                return error_argument(err, param->name, "is how the argument is called, not `%s`",
+                                      json_name(one));
+    }
+    return 0;
+}
+
 static void start(struct server *server, const struct request *request, const struct tool *tool,
                   const struct json_value *arguments)
 {
@@ -442,7 +472,8 @@ static void start(struct server *server, const struct request *request, const st
     if (task && !(tool->features & TOOL_BECOMES_TASK))
         server_refuse(server, &request->target, JSONRPC_METHOD_NOT_FOUND,
                       "this tool can't be called as a task", NULL);
-    else if (tool->read(arguments, &tool_request, &err) < 0)
+    else if (check_names(tool, arguments, &err) < 0 ||
+             tool->read(arguments, &tool_request, &err) < 0)
         refuse_arguments(server, request, &err);
     else if (task)
         tasks_start(server, request, tool, &tool_request);

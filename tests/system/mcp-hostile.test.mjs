@@ -101,6 +101,7 @@ const table = {
     'unknown members': ['{"x":1,"jsonrpc":"2.0","method":"ping","id":7,"y":null}', result(7)],
     'half a surrogate pair in an argument': [list(10, '{"sessionId":"\\ud800"}'), result(10)],
     'a NUL in an argument': [list(11, '{"sessionId":"a\\u0000b"}'), result(11)],
+    'a name that is nearly right': [list(32, '{"session_id":"ses_x"}'), [/"id":32,.*sessionId: is how the argument is called, not `session_id`.*"isError":true/]],
     'nulls and unknown arguments': [list(12, '{"status":null,"limit":null,"before":"","wait_for_previous":true}'), result(12)],
     'numbers as text': [list(13, '{"limit":"5"}'), result(13)],
     'arguments as text': [list(14, '"{\\"limit\\":5}"'), result(14)],

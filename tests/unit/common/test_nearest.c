@@ -51,3 +51,33 @@ TEST(names_of_any_length_are_compared)
     wanted[sizeof(wanted) - 1] = '\0';
     CHECK(nearest_of(&out, ARRAY_LEN(names), wanted)[0] != '\0');
 }
+
+TEST(a_name_that_is_nearly_right_was_meant)
+{
+    static const char *const meant[][2] = {
+        { "repo", "repository" },
+        { "sessionID", "sessionId" },
+        { "run_id", "runId" },
+        { "wait-seconds", "waitSeconds" },
+        { "timeoutMinute", "timeoutMinutes" },
+        { "repositroy", "repository" },
+        { "modl", "model" },
+        { "Task", "task" },
+    };
+    static const char *const others[][2] = {
+        { "wait_for_previous", "waitSeconds" },
+        { "url", "runId" },
+        { "id", "runId" },
+        { "task", "title" },
+        { "mode", "task" },
+        { "", "task" },
+        { "extra", "task" },
+        { "run", "runId" },
+        { "age", "page" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(meant); i++)
+        CHECK(nearest_meant(meant[i][0], meant[i][1]));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        CHECK(!nearest_meant(others[i][0], others[i][1]));
+}
