@@ -1,7 +1,8 @@
 #include "common/str.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 #define ELLIPSIS "\xe2\x80\xa6"    /* U+2026 */
@@ -187,6 +188,22 @@ void str_append_escaped(struct buf *buf, const char *data, size_t len, size_t ma
         max_bytes -= piece_len;
         at += step ? step : 1;
     }
+}
+
+char **str_list_copy(const char *const *list, size_t count)
+{
+    char **copy = mem_new_zero(count + 1, sizeof(*copy));
+
+    for (size_t i = 0; i < count; i++)
+        copy[i] = mem_strdup(list[i]);
+    return copy;
+}
+
+void str_list_free(char **list, size_t count)
+{
+    for (size_t i = 0; list != NULL && i < count; i++)
+        free(list[i]);
+    free(list);
 }
 
 bool str_parse_u64(const char *text, uint64_t max, uint64_t *out)

@@ -35,6 +35,10 @@ size_t str_utf8_cut(const char *data, size_t len);
  * appended, then "…". */
 void str_append_escaped(struct buf *buf, const char *data, size_t len, size_t max_bytes);
 
+/* A list of COUNT strings, on the heap like its entries; room for a NULL behind the last. */
+char **str_list_copy(const char *const *list, size_t count);
+void str_list_free(char **list, size_t count); /* NULL is fine */
+
 /* Whole-string decimal numbers: no sign, no space, no leading zeros but "0" itself; false on
  * overflow past MAX. */
 bool str_parse_u64(const char *text, uint64_t max, uint64_t *out);

@@ -359,6 +359,19 @@ static void on_notice(void *data)
     telling_due(supervisor->telling);
 }
 
+static struct proxy_push push_of(const struct config_repository *repository)
+{
+    static const enum proxy_overwrite overwrite[] = {
+        [CONFIG_CHOICE_NONE] = PROXY_OVERWRITE_AS_SERVICE,
+        [CONFIG_CHOICE_NO] = PROXY_OVERWRITE_NO,
+        [CONFIG_CHOICE_YES] = PROXY_OVERWRITE_YES,
+    };
+
+    return (struct proxy_push){ .refs = (const char *const *)repository->push_refs,
+                                .ref_count = repository->push_ref_count,
+                                .overwrite = overwrite[repository->push_overwrite] };
+}
+
 static int start_runs(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -384,7 +397,10 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
                                      .work_branch = config->repositories[i].work_branch,
                                      .services =
                                          (const char *const *)config->repositories[i].services,
-                                     .service_count = config->repositories[i].service_count };
+                                     .service_count = config->repositories[i].service_count,
+                                     .egress = (const char *const *)config->repositories[i].egress,
+                                     .egress_count = config->repositories[i].egress_count,
+                                     .push = push_of(&config->repositories[i]) };
     options = (struct runs_options){
         .state_dir = supervisor->paths->state,
         .runtime_dir = supervisor->paths->runtime,

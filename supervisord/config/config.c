@@ -401,7 +401,7 @@ static bool valid_rule_path(const char *path)
 }
 
 /* "[METHOD[,METHOD…] ]HOST:PORT[/path[/...]][ private]" */
-static int check_egress(char **value, const struct paths *paths)
+int config_egress_rule(char **value)
 {
     const char *space = strchr(*value, ' ');
     bool methods = space != NULL && valid_methods(*value, (size_t)(space - *value));
@@ -412,7 +412,6 @@ static int check_egress(char **value, const struct paths *paths)
     AUTO_FREE
     char *path = mem_strndup(host + strlen(reach), len - strlen(reach));
 
-    (void)paths;
     lower(reach);
     if ((host[len] != '\0' && !str_equal(host + len, " private")) || !valid_reach(reach) ||
         !valid_rule_path(path))
@@ -420,6 +419,12 @@ static int check_egress(char **value, const struct paths *paths)
     config_replace(value, mem_printf("%.*s%s%s%s", methods ? (int)(host - *value) : 0, *value,
                                      reach, path, host + len));
     return 0;
+}
+
+static int check_egress(char **value, const struct paths *paths)
+{
+    (void)paths;
+    return config_egress_rule(value);
 }
 
 /* The table ----------------------------------------------------------------------------------- */

@@ -67,6 +67,8 @@ struct config_agent {
     bool builtin;
 };
 
+enum config_choice { CONFIG_CHOICE_NONE, CONFIG_CHOICE_NO, CONFIG_CHOICE_YES };
+
 /* What the operator says about one repository. */
 struct config_repository {
     char *address;          /* as a run names it; with a star at the end: all that begin so */
@@ -77,6 +79,11 @@ struct config_repository {
     char *work_branch;      /* as work_branch below; NULL: as for others */
     char **services;        /* that its runs may use; NULL: all */
     size_t service_count;
+    char **egress; /* in the place of egress_allow; NULL: as for others */
+    size_t egress_count;
+    char **push_refs; /* in the place of its service's; NULL: as that has it */
+    size_t push_ref_count;
+    enum config_choice push_overwrite;
 };
 
 /* What a model costs, in microdollars for a million tokens of each kind. */

@@ -45,6 +45,10 @@ bool config_only(const char *text, size_t len, const char *bytes);
 bool config_filter_valid(const char *text);
 /* Names of branches made from it are fine, and differ from session to session. "" is valid. */
 bool config_branch_valid(const char *text);
+/* A rule of egress, which is replaced by its plain spelling. */
+int config_egress_rule(char **value);
+/* What a push may name: "agent/...", "fix", "refs/tags/x", all below with "/..." at the end. */
+bool config_push_ref_valid(const char *ref);
 /* Frees what was there; WITH is taken. */
 void config_replace(char **field, char *with);
 

@@ -11,7 +11,9 @@ enum {
     COMMAND_MAX = 4096,
     MINUTES_MAX = 1440,
     MODEL_MAX = 200,
-    SERVICES_MAX = 32
+    SERVICES_MAX = 32,
+    HOSTS_MAX = 200,
+    REFS_MAX = 32,
 };
 
 /* Where we are in the file, for messages. */
@@ -66,21 +68,91 @@ static int read_text(struct config_repository *repository, const struct place *p
     return 0;
 }
 
-static int read_services(struct config_repository *repository, const struct place *place,
-                         const struct json_value *value, struct error *err)
+/* The lists, and what stands in them. */
+static int take_service(char **name)
 {
-    static const char must[] = "an array of at most 32 names of services";
-    size_t count = json_count(value);
+    return (*name)[0] != '\0' && strlen(*name) <= 64 ? 0 : -1;
+}
 
-    if (json_kind(value) != JSON_KIND_ARRAY || count > SERVICES_MAX || repository->services != NULL)
-        return wrong(place, value, "services", must, err);
-    repository->services = mem_new_zero(count + 1, sizeof(*repository->services));
+static int take_ref(char **ref)
+{
+    return (*ref)[0] != '\0' && config_push_ref_valid(*ref) ? 0 : -1;
+}
+
+struct list_member {
+    const char *name;
+    size_t offset;
+    size_t count_offset;
+    size_t max;
+    int (*take)(char **text); /* may replace it */
+    const char *must;
+};
+
+static const struct list_member services_member = { "services",
+                                                    offsetof(struct config_repository, services),
+                                                    offsetof(struct config_repository,
+                                                             service_count),
+                                                    SERVICES_MAX,
+                                                    take_service,
+                                                    "an array of at most 32 names of services" };
+static const struct list_member egress_member = {
+    "egress",
+    offsetof(struct config_repository, egress),
+    offsetof(struct config_repository, egress_count),
+    HOSTS_MAX,
+    config_egress_rule,
+    "an array of at most 200 rules as in egress.allow, such as \"files.example:443\""
+};
+static const struct list_member refs_member = {
+    "push.refs",
+    offsetof(struct config_repository, push_refs),
+    offsetof(struct config_repository, push_ref_count),
+    REFS_MAX,
+    take_ref,
+    "an array of at most 32 branches such as \"agent/...\" or refs such as \"refs/tags/agent/...\""
+};
+
+static int read_list(struct config_repository *repository, const struct place *place,
+                     const struct list_member *member, const struct json_value *value,
+                     struct error *err)
+{
+    char ***list = (char ***)((char *)repository + member->offset);
+    size_t *count = (size_t *)((char *)repository + member->count_offset);
+
+    if (json_kind(value) != JSON_KIND_ARRAY || json_count(value) > member->max || *list != NULL)
+        return wrong(place, value, member->name, member->must, err);
+    *list = mem_new_zero(json_count(value) + 1, sizeof(**list));
     for (const struct json_value *one = json_first(value); one != NULL; one = json_next(one)) {
-        const char *name = json_string(one);
+        const char *text = json_string(one);
 
-        if (name == NULL || name[0] == '\0' || strlen(name) > 64)
-            return wrong(place, one, "services", must, err);
-        repository->services[repository->service_count++] = mem_strdup(name);
+        if (text == NULL)
+            return wrong(place, one, member->name, member->must, err);
+        (*list)[(*count)++] = mem_strdup(text);
+        if (member->take(&(*list)[*count - 1]) < 0)
+            return wrong(place, one, member->name, member->must, err);
+    }
+    return 0;
+}
+
+static int read_push(struct config_repository *repository, const struct place *place,
+                     const struct json_value *push, struct error *err)
+{
+    if (json_kind(push) != JSON_KIND_OBJECT)
+        return wrong(place, push, "push", "an object with refs and overwrite", err);
+    for (const struct json_value *member = json_first(push); member != NULL;
+         member = json_next(member)) {
+        bool refs = str_equal(json_name(member), "refs");
+
+        if (refs && read_list(repository, place, &refs_member, member, err) < 0)
+            return -1;
+        if (refs)
+            continue;
+        if (!str_equal(json_name(member), "overwrite"))
+            return wrong(place, member, "push", "an object with refs and overwrite", err);
+        if (json_kind(member) != JSON_KIND_BOOL)
+            return wrong(place, member, "push.overwrite", "true or false", err);
+        repository->push_overwrite =
+            json_bool(member, false) ? CONFIG_CHOICE_YES : CONFIG_CHOICE_NO;
     }
     return 0;
 }
@@ -96,11 +168,15 @@ static int read_member(struct config_repository *repository, const struct place 
             return read_text(repository, place, &text_members[i], member, err);
     }
     if (str_equal(name, "services"))
-        return read_services(repository, place, member, err);
+        return read_list(repository, place, &services_member, member, err);
+    if (str_equal(name, "egress"))
+        return read_list(repository, place, &egress_member, member, err);
+    if (str_equal(name, "push"))
+        return read_push(repository, place, member, err);
     if (!str_equal(name, "setupMinutes"))
         return wrong(place, member, "",
-                     "an object of setup, setupMinutes, filter, model, branch and services, "
-                     "nothing else",
+                     "an object of setup, setupMinutes, filter, model, branch, services, "
+                     "egress and push, nothing else",
                      err);
     if (minutes < 1 || minutes > MINUTES_MAX)
         return wrong(place, member, name, "a whole number from 1 to 1440", err);
@@ -163,20 +239,35 @@ void config_repositories_finish(struct config *config)
         free(repository->filter);
         free(repository->model);
         free(repository->work_branch);
-        for (size_t j = 0; j < repository->service_count; j++)
-            free(repository->services[j]);
-        free(repository->services);
+        config_list_free(repository->services, repository->service_count);
+        config_list_free(repository->egress, repository->egress_count);
+        config_list_free(repository->push_refs, repository->push_ref_count);
     }
     free(config->repositories);
 }
 
-static void print_services(const struct config_repository *repository, struct json_writer *writer)
+static void print_list(struct json_writer *writer, const char *name, char *const *list,
+                       size_t count)
 {
-    json_write_name(writer, "services");
+    if (list == NULL)
+        return;
+    json_write_name(writer, name);
     json_write_array(writer);
-    for (size_t i = 0; i < repository->service_count; i++)
-        json_write_string(writer, repository->services[i]);
+    for (size_t i = 0; i < count; i++)
+        json_write_string(writer, list[i]);
     json_write_array_end(writer);
+}
+
+static void print_push(struct json_writer *writer, const struct config_repository *repository)
+{
+    if (repository->push_refs == NULL && repository->push_overwrite == CONFIG_CHOICE_NONE)
+        return;
+    json_write_name(writer, "push");
+    json_write_object(writer);
+    print_list(writer, "refs", repository->push_refs, repository->push_ref_count);
+    if (repository->push_overwrite != CONFIG_CHOICE_NONE)
+        json_member_bool(writer, "overwrite", repository->push_overwrite == CONFIG_CHOICE_YES);
+    json_write_object_end(writer);
 }
 
 void config_repositories_print(const struct config *config, struct buf *out)
@@ -199,8 +290,9 @@ void config_repositories_print(const struct config *config, struct buf *out)
         if (repository->model[0] != '\0')
             json_member_string(&writer, "model", repository->model);
         json_member_string_opt(&writer, "branch", repository->work_branch);
-        if (repository->services != NULL)
-            print_services(repository, &writer);
+        print_list(&writer, "services", repository->services, repository->service_count);
+        print_list(&writer, "egress", repository->egress, repository->egress_count);
+        print_push(&writer, repository);
         json_write_object_end(&writer);
         buf_append_str(out, "  # file\n");
     }

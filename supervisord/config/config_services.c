@@ -518,8 +518,8 @@ static int read_flag(const struct place *place, const struct json_value *member,
     return 0;
 }
 
-/* "agent/...", "fix", "refs/tags/x": plain names of git, with "/..." at the end for all below. */
-static bool valid_push_ref(const char *ref)
+/* Plain names of git. */
+bool config_push_ref_valid(const char *ref)
 {
     size_t len = strlen(ref);
 
@@ -545,7 +545,7 @@ static int read_push(struct config_service *service, const struct place *place,
                           &service->push_ref_count, err) < 0)
                 return -1;
             for (size_t i = 0; i < service->push_ref_count; i++)
-                if (!valid_push_ref(service->push_refs[i]))
+                if (!config_push_ref_valid(service->push_refs[i]))
                     return wrong_type(place, member, "push.refs",
                                       "branches such as \"agent/...\" or refs such as "
                                       "\"refs/tags/agent/...\"",

@@ -10,6 +10,22 @@ static void on_pushed(void *data)
     run_note_pushed(data);
 }
 
+/* The repository's own stand before the service's. */
+static struct git_push_rules rules_of(const struct policy_decision *decision, const struct run *run)
+{
+    const struct service *service = decision->service;
+    const struct policy_repository *repository = decision->repository;
+    bool own = repository != NULL && repository->push_refs != NULL;
+
+    return (struct git_push_rules){
+        .refs = (const char *const *)(own ? repository->push_refs : service->push_refs),
+        .ref_count = own ? repository->push_ref_count : service->push_ref_count,
+        .branch = repository != NULL ? repository->branch : "",
+        .overwrite = repository != NULL ? repository->push_overwrite : service->push_overwrite,
+        .only = run->only_ref,
+    };
+}
+
 /* The judge that a request's body needs, or NULL. */
 struct body_gate *client_gate_new(struct client_conn *conn, const struct http_request *request)
 {
@@ -25,11 +41,7 @@ struct body_gate *client_gate_new(struct client_conn *conn, const struct http_re
     char *place =
         mem_printf("%s%.*s", service->name, (int)decision->repository_len, decision->path);
     const struct git_push_options options = {
-        .rules = { .refs = (const char *const *)service->push_refs,
-                   .ref_count = service->push_ref_count,
-                   .branch = decision->repository != NULL ? decision->repository->branch : "",
-                   .overwrite = service->push_overwrite,
-                   .only = run->only_ref },
+        .rules = rules_of(decision, run),
         .tips = &run->tips,
         .place = place,
         .on_pushed = on_pushed,

@@ -141,10 +141,14 @@ static void write_hint(const struct git_push_rules *rules, struct buf *out)
 {
     buf_append_str(out, "This push is refused by the sandbox's rules; the same one will be refused "
                         "again. Refs that may be pushed:");
+    if (rules->ref_count == 0 && rules->branch[0] == '\0') {
+        buf_append_str(out, " none\n");
+        return;
+    }
     for (size_t i = 0; i < rules->ref_count; i++)
         buf_printf(out, "%s %s", i > 0 ? "," : "", rules->refs[i]);
     if (rules->branch[0] != '\0')
-        buf_printf(out, ", %s", rules->branch);
+        buf_printf(out, "%s %s", rules->ref_count > 0 ? "," : "", rules->branch);
     buf_append_str(out,
                    rules->overwrite ? "\n" : " (new ones, or what this session pushed before)\n");
 }

@@ -15,8 +15,11 @@
 
 struct policy_repository {
     const struct service *service;
-    char *path;   /* "/o/r.git" */
-    char *branch; /* that the session may push; "" none */
+    char *path;       /* "/o/r.git" */
+    char *branch;     /* that the session may push; "" none */
+    char **push_refs; /* that may be pushed; NULL: the service's */
+    size_t push_ref_count;
+    bool push_overwrite;
 };
 
 struct policy_grant {

@@ -36,6 +36,7 @@ void proxy_part_closed(struct proxy *proxy)
     services_finish(&proxy->services);
     price_table_finish(&proxy->prices);
     egress_finish(&proxy->egress);
+    egress_finish(&proxy->allowed);
     tls_context_free(proxy->tls_server);
     tls_context_free(proxy->tls_client);
     free(proxy->ca_file);
@@ -181,8 +182,10 @@ void run_part_closed(struct run *run)
     for (size_t i = 0; i < run->grant.repository_count; i++) {
         free(run->repositories[i].path);
         free(run->repositories[i].branch);
+        str_list_free(run->repositories[i].push_refs, run->repositories[i].push_ref_count);
     }
     free(run->repositories);
+    egress_finish(&run->egress);
     git_tips_finish(&run->tips);
     free(run->origins);
     free(run->only_ref);
@@ -244,6 +247,23 @@ void run_note_pushed(struct run *run)
         options->on_pushed(options->data, run->id, buf_text(&text));
 }
 
+static struct policy_repository granted_repository(const struct service *service,
+                                                   const struct proxy_repository *from)
+{
+    const struct proxy_push *push = &from->push;
+
+    return (struct policy_repository){
+        .service = service,
+        .path = mem_strdup(from->path),
+        .branch = mem_strdup(from->branch),
+        .push_refs = push->refs != NULL ? str_list_copy(push->refs, push->ref_count) : NULL,
+        .push_ref_count = push->refs != NULL ? push->ref_count : 0,
+        .push_overwrite = push->overwrite == PROXY_OVERWRITE_AS_SERVICE
+                              ? service->push_overwrite
+                              : push->overwrite == PROXY_OVERWRITE_YES,
+    };
+}
+
 static void grant_repositories(struct run *run, const struct proxy_grant *grant)
 {
     run->repositories = mem_new_zero(grant->repository_count + 1, sizeof(*run->repositories));
@@ -255,11 +275,26 @@ static void grant_repositories(struct run *run, const struct proxy_grant *grant)
 
         if (service == NULL)
             continue;
-        run->repositories[run->grant.repository_count++] = (struct policy_repository){
-            .service = service, .path = mem_strdup(from->path), .branch = mem_strdup(from->branch)
-        };
+        run->repositories[run->grant.repository_count++] = granted_repository(service, from);
     }
     git_tips_parse(&run->tips, grant->pushed);
+}
+
+/* Hosts of its own, if the grant has some, and what all runs are allowed. */
+static int grant_hosts(struct run *run, const struct proxy_grant *grant, struct error *err)
+{
+    const struct egress *allowed = &run->proxy->allowed;
+
+    run->grant.egress = grant->no_hosts ? NULL : &run->proxy->egress;
+    if (grant->no_hosts || grant->egress == NULL)
+        return 0;
+    run->grant.egress = &run->egress;
+    if (egress_init(&run->egress, grant->egress, grant->egress_count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < allowed->count; i++)
+        if (egress_add(&run->egress, allowed->rules[i].text, err) < 0)
+            return -1;
+    return 0;
 }
 
 /* Marks the services a run may use; a name that isn't configured grants nothing. */
@@ -285,12 +320,16 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
         return error_set(err, ERR_CONFLICT, 0, "run %s has a grant already", grant->run_id);
     run = NEW(struct run);
     run->proxy = proxy;
+    if (grant_hosts(run, grant, err) < 0) {
+        egress_finish(&run->egress);
+        free(run);
+        return -1;
+    }
     run->id = mem_strdup(grant->run_id);
     run->granted = mem_new_zero(proxy->services.count + 1, sizeof(*run->granted));
     run->origins = mem_new_zero(proxy->services.count + 1, sizeof(struct origin *));
     run->grant.services = &proxy->services;
     run->grant.granted = run->granted;
-    run->grant.egress = grant->no_hosts ? NULL : &proxy->egress;
     run->only_ref = mem_strdup(grant->only_ref);
     run->grant.intercepts = proxy->ca != NULL;
     list_init(&run->conns);
@@ -370,7 +409,15 @@ static void cut_run(struct run *run)
 
 int proxy_allow(struct proxy *proxy, const char *rule, struct error *err)
 {
-    return egress_add(&proxy->egress, rule, err);
+    if (egress_add(&proxy->egress, rule, err) < 0 || egress_add(&proxy->allowed, rule, err) < 0)
+        return -1;
+    LIST_EACH(&proxy->runs, link) {
+        struct run *run = LIST_ENTRY(link, struct run, link);
+
+        if (run->grant.egress == &run->egress && egress_add(&run->egress, rule, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 void proxy_open_listener(struct proxy *proxy, const char *run_id)
@@ -419,26 +466,30 @@ void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data)
     uv_close((uv_handle_t *)&proxy->rest, on_handle_closed);
 }
 
-bool proxy_push_branch(const struct proxy *proxy, const char *service, const char *wanted,
-                       struct buf *out)
+bool proxy_push_branch(const struct proxy *proxy, const char *service,
+                       const struct proxy_push *push, const char *wanted, struct buf *out)
 {
     const struct service *found = services_find(&proxy->services, service, strlen(service));
+    bool own = push->refs != NULL;
+    const char *const *refs = own             ? push->refs
+                              : found != NULL ? (const char *const *)found->push_refs
+                                              : NULL;
+    size_t count = found == NULL ? 0 : own ? push->ref_count : found->push_ref_count;
     AUTO_FREE
     char *ref = mem_printf("refs/heads/%s", wanted);
 
-    for (size_t i = 0; found != NULL && i < found->push_ref_count; i++) {
-        if (!git_ref_matches(found->push_refs[i], ref))
+    for (size_t i = 0; i < count; i++) {
+        if (!git_ref_matches(refs[i], ref))
             continue;
         buf_append_str(out, wanted);
         return true;
     }
-    for (size_t i = 0; found != NULL && i < found->push_ref_count; i++) {
-        const char *pattern = found->push_refs[i];
-        size_t skip = str_starts(pattern, "refs/heads/") ? strlen("refs/heads/") : 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t skip = str_starts(refs[i], "refs/heads/") ? strlen("refs/heads/") : 0;
 
-        if (!str_ends(pattern, "/...") || (skip == 0 && str_starts(pattern, "refs/")))
+        if (!str_ends(refs[i], "/...") || (skip == 0 && str_starts(refs[i], "refs/")))
             continue;
-        buf_printf(out, "%.*s%s", (int)(strlen(pattern) - 3 - skip), pattern + skip, wanted);
+        buf_printf(out, "%.*s%s", (int)(strlen(refs[i]) - 3 - skip), refs[i] + skip, wanted);
         return true;
     }
     return false;

@@ -130,11 +130,20 @@ int proxy_allow(struct proxy *proxy, const char *rule, struct error *err);
 /* Cuts everything, then DONE. */
 void proxy_close(struct proxy *proxy, void (*done)(void *data), void *data);
 
+/* What may be pushed to one repository, where that isn't what its service says. */
+enum proxy_overwrite { PROXY_OVERWRITE_AS_SERVICE, PROXY_OVERWRITE_NO, PROXY_OVERWRITE_YES };
+struct proxy_push {
+    const char *const *refs; /* NULL: the service's */
+    size_t ref_count;
+    enum proxy_overwrite overwrite;
+};
+
 /* A repository that is a session's own. */
 struct proxy_repository {
     const char *service; /* a git service's name */
     const char *path;    /* there: "/owner/name.git" */
     const char *branch;  /* that the session may push; "" none */
+    struct proxy_push push;
 };
 
 struct proxy_grant {
@@ -149,6 +158,10 @@ struct proxy_grant {
     /* The only ref that may be pushed, where the service's rules allow it; "": none, NULL: what
      * they allow. */
     const char *only_ref;
+    /* Hosts in the place of proxy_options::egress; what proxy_allow says is allowed beside them.
+     * NULL: the same as for others. */
+    const char *const *egress;
+    size_t egress_count;
     bool no_hosts; /* services only */
 };
 /* Makes a run's token and writes it to TOKEN, and its hash, which is all that the proxy keeps, to
@@ -196,9 +209,9 @@ int proxy_probe(struct proxy *proxy, const char *service, proxy_probe_cb done, v
 const char *proxy_probe_name(enum proxy_probe_outcome outcome);
 
 /* What may be pushed there as a branch: WANTED itself, or WANTED below the first folder that the
- * service's rules allow. False: there is no such. */
-bool proxy_push_branch(const struct proxy *proxy, const char *service, const char *wanted,
-                       struct buf *out);
+ * rules of the service, or of the repository in PUSH, allow. False: there is no such. */
+bool proxy_push_branch(const struct proxy *proxy, const char *service,
+                       const struct proxy_push *push, const char *wanted, struct buf *out);
 /* For on_pushed's text PUSHED (may be NULL): that the session has pushed ID to REF of the
  * repository PATH as well. */
 void proxy_pushed_add(const char *pushed, const char *service, const char *path, const char *ref,

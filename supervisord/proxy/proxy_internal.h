@@ -25,6 +25,7 @@ struct proxy {
     uv_prepare_t rest;           /* runs once after a secret was used: before the loop sleeps */
     struct price_table prices;
     struct egress egress;
+    struct egress allowed;          /* by proxy_allow: also part of EGRESS */
     struct ca *ca;                  /* borrowed; NULL: none */
     struct tls_context *tls_server; /* for clients; NULL without a CA */
     struct tls_context *tls_client; /* for services; made at first use */
@@ -44,6 +45,7 @@ struct run {
     char *id;
     struct policy_grant grant;
     bool *granted;
+    struct egress egress;                   /* in the place of the proxy's, if GRANT says so */
     struct policy_repository *repositories; /* of the session */
     struct git_tips tips;                   /* what the session has pushed */
     char *only_ref;                         /* NULL: what the services allow */

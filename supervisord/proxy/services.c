@@ -169,31 +169,16 @@ static int parse_rule(struct allow_rule *rule, const struct proxy_service *from,
     return 0;
 }
 
-static char **copy_list(const char *const *list, size_t count)
-{
-    char **copy = mem_new_zero(count + 1, sizeof(*copy));
-
-    for (size_t i = 0; i < count; i++)
-        copy[i] = mem_strdup(list[i]);
-    return copy;
-}
-
-static void free_list(char **list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(list[i]);
-    free(list);
-}
-
 static int parse_git(struct service *service, const struct proxy_service *from, struct error *err)
 {
     static const char *const default_refs[] = { "agent/..." };
     bool given = from->push_refs != NULL;
 
     service->push_ref_count = given ? from->push_ref_count : ARRAY_LEN(default_refs);
-    service->push_refs = copy_list(given ? from->push_refs : default_refs, service->push_ref_count);
+    service->push_refs =
+        str_list_copy(given ? from->push_refs : default_refs, service->push_ref_count);
     service->push_overwrite = from->push_overwrite;
-    service->repositories = copy_list(from->repositories, from->repository_count);
+    service->repositories = str_list_copy(from->repositories, from->repository_count);
     service->repository_count = from->repository_count;
     for (size_t i = 0; i < service->push_ref_count; i++)
         if (!git_ref_pattern_valid(service->push_refs[i]))
@@ -232,8 +217,8 @@ static void service_finish(struct service *service)
         free(service->rules[i].path);
     }
     free(service->rules);
-    free_list(service->push_refs, service->push_ref_count);
-    free_list(service->repositories, service->repository_count);
+    str_list_free(service->push_refs, service->push_ref_count);
+    str_list_free(service->repositories, service->repository_count);
     free(service->name);
     free(service->scheme);
     free(service->origin);

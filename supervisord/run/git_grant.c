@@ -56,6 +56,10 @@ void git_grant_init(struct git_grant *repositories, const struct run *run,
         grant->services = settings->services;
         grant->service_count = settings->service_count;
     }
+    if (settings != NULL && settings->egress != NULL) {
+        grant->egress = settings->egress;
+        grant->egress_count = settings->egress_count;
+    }
     for (size_t i = 0; i < run->session.place_count; i++) {
         const struct session_place *place = &run->session.places[i];
         struct proxy_repository *to = &repositories->items[repositories->count];
@@ -68,8 +72,10 @@ void git_grant_init(struct git_grant *repositories, const struct run *run,
         if (len == 0)
             continue;
         to->path = repositories->paths[repositories->count++] = mem_strndup(found, len);
-        /* Never the branch it began with, which is somebody else's. */
-        to->branch = place->work_branch;
+        to->push = places_push(run->runs, place->repository);
+        /* Never the branch it began with, which is somebody else's; where the operator lets nothing
+         * be pushed, none. */
+        to->branch = to->push.refs != NULL && to->push.ref_count == 0 ? "" : place->work_branch;
     }
     grant->repositories = repositories->items;
     grant->repository_count = repositories->count;

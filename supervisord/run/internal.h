@@ -352,6 +352,7 @@ bool places_any_cloned(const struct session_record *session);
 /* What the operator says about its repository, or NULL: the first entry that fits. */
 const struct run_repository *place_settings(struct run *run);
 const struct run_repository *places_settings(const struct runs *runs, const char *repository);
+struct proxy_push places_push(const struct runs *runs, const char *repository);
 /* The name that SESSION's own branch of the repository will have: heap string, "" for none. */
 char *places_work_branch(const struct runs *runs, const char *repository, const char *title,
                          const struct id *session);

@@ -157,13 +157,28 @@ void places_take_new(struct session_record *to, const struct session_record *fro
 /* The operator's settings ------------------------------------------------------------------------
  */
 
-static bool matches(const char *pattern, const char *address)
+static bool text_matches(const char *pattern, const char *address,
+                         int (*compare)(const char *a, const char *b, size_t len))
 {
     size_t len = address_len(pattern);
 
     if (str_ends(pattern, "*"))
-        return strncmp(pattern, address, strlen(pattern) - 1) == 0;
-    return len == address_len(address) && strncmp(pattern, address, len) == 0;
+        return compare(pattern, address, strlen(pattern) - 1) == 0;
+    return len == address_len(address) && compare(pattern, address, len) == 0;
+}
+
+/* At a git service an address has more than one spelling, and what is said of a repository holds
+ * for it by any of them. */
+static bool matches(const struct runs_options *options, const char *pattern, const char *address)
+{
+    const char *pattern_service;
+    const char *service;
+    const char *pattern_path = git_place_at_service(options, pattern, &pattern_service);
+    const char *path = git_place_at_service(options, address, &service);
+
+    if (pattern_path == NULL || path == NULL)
+        return text_matches(pattern, address, strncmp);
+    return str_equal(pattern_service, service) && text_matches(pattern_path, path, strncasecmp);
 }
 
 /* The first that fits, in the order of the file. */
@@ -172,10 +187,17 @@ const struct run_repository *places_settings(const struct runs *runs, const char
     const struct runs_options *options = &runs->options;
 
     for (size_t i = 0; i < options->repository_count; i++) {
-        if (matches(options->repositories[i].address, repository))
+        if (matches(options, options->repositories[i].address, repository))
             return &options->repositories[i];
     }
     return NULL;
+}
+
+struct proxy_push places_push(const struct runs *runs, const char *repository)
+{
+    const struct run_repository *settings = places_settings(runs, repository);
+
+    return settings != NULL ? settings->push : (struct proxy_push){ .refs = NULL };
 }
 
 char *places_work_branch(const struct runs *runs, const char *repository, const char *title,

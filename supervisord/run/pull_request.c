@@ -505,17 +505,25 @@ static const char *short_name(const struct pull_op *op)
     return op->session.id.text + strlen(op->session.id.text) - 8;
 }
 
+static struct proxy_push pull_push(const struct pull_op *op)
+{
+    return places_push(op->runs, op->session.places[op->session.place].repository);
+}
+
 /* HEAD's branch, if it is one to push; else one of the session's own. */
 static int choose_branch(struct pull_op *op, struct error *err)
 {
     AUTO_BUF struct buf name = BUF_INIT(sizeof(op->branch) - 1);
     const char *wanted = op->look.branch;
+    const struct proxy_push push = pull_push(op);
 
     if (wanted[0] == '\0' || str_equal(wanted, op->base))
         wanted = short_name(op);
-    if (!proxy_push_branch(op->runs->proxy, op->service, wanted, &name) || name.failed)
+    if (!proxy_push_branch(op->runs->proxy, op->service, &push, wanted, &name) || name.failed)
         return error_set(err, ERR_DENIED, 0,
-                         "services.%s.push.refs allows no branch that could be pushed",
+                         push.refs != NULL
+                             ? "push.refs of the repository allows no branch that could be pushed"
+                             : "services.%s.push.refs allows no branch that could be pushed",
                          op->service);
     str_copy(op->branch, sizeof(op->branch), buf_text(&name));
     return 0;
@@ -857,9 +865,9 @@ static int find_remote(struct pull_op *op, struct error *err)
  * then there is none. */
 static int start(struct pull_op *op, struct error *err)
 {
-    const struct proxy_repository repository = { .service = op->service,
-                                                 .path = op->path,
-                                                 .branch = "" };
+    const struct proxy_repository repository = {
+        .service = op->service, .path = op->path, .branch = "", .push = pull_push(op)
+    };
     const struct proxy_grant grant = { .run_id = op->newest.id.text,
                                        .services = &op->service,
                                        .service_count = 1,

@@ -5,20 +5,14 @@
 #include "common/str.h"
 
 /* Options are copied deeply: the configuration may be read again. */
-static const char **copy_list(const char *const *list, size_t count)
+static const char *const *copy_list(const char *const *list, size_t count)
 {
-    const char **copy = mem_new_zero(count + 1, sizeof(*copy));
-
-    for (size_t i = 0; i < count; i++)
-        copy[i] = mem_strdup(list[i]);
-    return copy;
+    return (const char *const *)str_list_copy(list, count);
 }
 
 static void free_list(const char *const *list, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        free((void *)(uintptr_t)list[i]);
-    free((void *)(uintptr_t)list);
+    str_list_free((char **)(uintptr_t)list, count);
 }
 
 static const struct run_model_service *copy_services(const struct run_model_service *list,
@@ -51,6 +45,10 @@ static const struct run_repository *copy_repositories(const struct run_repositor
         copy[i].work_branch = mem_strdup(list[i].work_branch);
         if (list[i].services != NULL)
             copy[i].services = copy_list(list[i].services, list[i].service_count);
+        if (list[i].egress != NULL)
+            copy[i].egress = copy_list(list[i].egress, list[i].egress_count);
+        if (list[i].push.refs != NULL)
+            copy[i].push.refs = copy_list(list[i].push.refs, list[i].push.ref_count);
     }
     return copy;
 }
@@ -104,8 +102,9 @@ static void finish_options(struct runs_options *options)
         free((void *)(uintptr_t)repository->filter);
         free((void *)(uintptr_t)repository->model);
         free((void *)(uintptr_t)repository->work_branch);
-        if (repository->services != NULL)
-            free_list(repository->services, repository->service_count);
+        free_list(repository->services, repository->service_count);
+        free_list(repository->egress, repository->egress_count);
+        free_list(repository->push.refs, repository->push.ref_count);
     }
     free((void *)(uintptr_t)options->repositories);
     free_list(options->setup_allow, options->setup_allow_count);

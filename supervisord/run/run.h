@@ -41,6 +41,9 @@ struct run_repository {
     const char *work_branch;     /* as work_branch, NULL as for others */
     const char *const *services; /* that its runs may use; NULL: all */
     size_t service_count;
+    const char *const *egress; /* hosts that its runs may reach; NULL: as others */
+    size_t egress_count;
+    struct proxy_push push; /* what may be pushed to it */
 };
 
 /* Certificates that sandboxes trust (vault/trust.h): the folder of them, and the files that they

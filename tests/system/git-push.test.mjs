@@ -1,11 +1,14 @@
 // git in a sandbox against a server behind the proxy: git's own http-backend, which asks for the real credential. Clone, a push of
 // 50 MB, and every push that the rules forbid, with what git then says, what the server has, and what the audit shows.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import fs from 'node:fs';
+import http from 'node:http';
 import path from 'node:path';
 import { test } from 'node:test';
 import { bare, Forge, refs } from './forge.mjs';
 import { killHard, must, waitFor, withLab } from './lab.mjs';
+import { killNow, restart } from './living.mjs';
 
 const megabytes = 50;
 
@@ -224,3 +227,58 @@ test('who works on the branch it began with may push what the service lists', { 
     }
     assert.deepEqual(Object.keys(await refs(project)).sort(), ['refs/heads/agent/one', ...Object.keys(before)].sort());
 }, { workspace: { branch: '' }, services: { github: { push: { overwrite: true } } } }));
+
+// A web server on this machine, which no sandbox may reach but by a rule.
+async function withHost(body) {
+    const server = http.createServer((request, response) => response.end('reached\n')).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+        await body(`127.0.0.1:${server.address().port}`);
+    } finally {
+        server.close();
+        server.closeAllConnections();
+    }
+}
+
+test('what is said of one repository holds for it by any spelling, and for no other', { timeout: 300000 }, () => withHost(host => withForge(async (lab, forge) => {
+    lab.writeConfig({ services: { github: { target: forge.origin, push: { refs: ['agent/...', 'shared'] } } }, repositories: {
+        'https://github.com/owner/open': { push: { refs: ['main', 'bots/...'], overwrite: true }, egress: [`${host} private`] },
+        'https://github.com/owner/shut.git': { push: { refs: [] }, egress: [] },
+    } });
+    await killNow(await lab.supervisorPid());
+    await restart(lab);
+    const folders = {};
+    for (const name of ['open', 'shut', 'plain'])
+        folders[name] = await bare(forge.root, `owner/${name}`);
+    const branches = ['main', 'shared', 'agent/x', 'bots/x'];
+    const tries = (name, more = '') => `cd /workspace/${name}; git commit -q --allow-empty -m "$$ more"${more}\n` +
+        branches.map(branch => attempt(branch.replace('/', '-'), `git push --force origin HEAD:refs/heads/${branch}`)).join('') +
+        attempt('own', 'git push --force origin HEAD') + attempt('host', `curl -sS --noproxy '' --max-time 20 http://${host}/`);
+    const passed = said => [...branches.map(branch => branch.replace('/', '-')), 'own', 'host'].filter(name => /code 0\n$/.test(said[name]) && (name !== 'host' || /^reached/.test(said[name])));
+    const expected = { open: ['main', 'bots-x', 'own', 'host'], shut: [], plain: ['shared', 'agent-x', 'own'] };
+    const results = {};
+    for (const [name, spelling] of [['open', 'https://github.com/owner/open.git'], ['shut', 'https://github.com/owner/shut'], ['plain', 'https://github.com/owner/plain']]) {
+        results[name] = await script(lab, { repository: spelling }, tries(name));
+        assert.deepEqual(passed(results[name].said), expected[name], JSON.stringify(results[name].said));
+    }
+    assert.match(results.shut.said.main, /not a ref that this run may push/);
+    assert.match(results.plain.said.host, /code [1-9]|host_not_allowed|not allowed/);
+
+    // Other spellings of the same repository.
+    const other = await script(lab, { repository: `${forge.origin}/owner/shut` }, tries('shut'));
+    assert.deepEqual(passed(other.said), [], JSON.stringify(other.said));
+    const open = await script(lab, { repository: `${forge.origin}/owner/open.git/` }, tries('open'));
+    assert.deepEqual(passed(open.said), expected.open, JSON.stringify(open.said));
+    // Two in one session: each is pushed to by its own rules, and the host is that of the one that is worked in.
+    const both = await script(lab, { repository: 'https://github.com/owner/shut', sessionId: results.open.sessionId }, tries('shut'));
+    assert.deepEqual(passed(both.said), [], JSON.stringify(both.said));
+    const back = await script(lab, { repository: 'https://github.com/owner/open.git', sessionId: results.open.sessionId }, tries('open'));
+    assert.deepEqual(passed(back.said), expected.open, JSON.stringify(back.said));
+    const there = await script(lab, { sessionId: results.open.sessionId }, tries('shut'));
+    assert.deepEqual(passed(there.said), ['host'], JSON.stringify(there.said));
+    // And when the session's branch is published.
+    const published = await lab.ctl(['pr', results.shut.sessionId]);
+    assert.notEqual(published.code, 0);
+    assert.match(published.stderr, /push\.refs of the repository allows no branch/);
+    assert.deepEqual(Object.keys(await refs(folders.shut)), ['refs/heads/main']);
+})));

@@ -729,14 +729,28 @@ TEST(what_is_said_of_a_repository_is_read)
     struct config *config =
         load_ok("{ \"repositories\": { \"https://github.com/a/*\": { \"setup\": \"make\",\n"
                 "  \"setupMinutes\": 3, \"filter\": \"blob:none\", \"model\": \"a/b\",\n"
-                "  \"branch\": \"\", \"services\": [ \"github\" ] } } }");
+                "  \"branch\": \"\", \"services\": [ \"github\" ],\n"
+                "  \"egress\": [ \"GET Files.example:443/x/...\" ],\n"
+                "  \"push\": { \"refs\": [], \"overwrite\": false } }, \"/b\": {} } }");
 
-    CHECK_EQ(config->repository_count, (size_t)1);
+    CHECK_EQ(config->repository_count, (size_t)2);
     CHECK_STR(config->repositories[0].filter, "blob:none");
     CHECK_STR(config->repositories[0].model, "a/b");
     CHECK_STR(config->repositories[0].work_branch, "");
     CHECK_EQ(config->repositories[0].service_count, (size_t)1);
     CHECK_STR(config->repositories[0].services[0], "github");
+    CHECK_EQ(config->repositories[0].egress_count, (size_t)1);
+    CHECK_STR(config->repositories[0].egress[0], "GET files.example:443/x/...");
+    CHECK(config->repositories[0].push_refs != NULL);
+    CHECK_EQ(config->repositories[0].push_ref_count, (size_t)0);
+    CHECK_EQ(config->repositories[0].push_overwrite, CONFIG_CHOICE_NO);
+    CHECK(config->repositories[1].egress == NULL && config->repositories[1].push_refs == NULL);
+    CHECK_EQ(config->repositories[1].push_overwrite, CONFIG_CHOICE_NONE);
+    AUTO_BUF struct buf text = BUF_INIT(64u << 10);
+    config_print(config, &text);
+    CHECK_HAS(buf_text(&text), "\"egress\":[\"GET files.example:443/x/...\"],"
+                               "\"push\":{\"refs\":[],\"overwrite\":false}}");
+    CHECK_HAS(buf_text(&text), "repositories.\"/b\" = {\"setup\":\"\"}");
 }
 
 TEST(what_is_wrongly_said_of_a_repository_is_named)
@@ -753,6 +767,15 @@ TEST(what_is_wrongly_said_of_a_repository_is_named)
         { "\"model\": \"x\"", "model" },
         { "\"services\": \"github\"", "services" },
         { "\"services\": [ 1 ]", "services" },
+        { "\"egress\": \"a.example:443\"", "egress" },
+        { "\"egress\": [ \"a.example\" ]", "egress" },
+        { "\"egress\": [ \"*.:443\" ]", "egress" },
+        { "\"push\": [ \"main\" ]", "push" },
+        { "\"push\": { \"refs\": [ \"-x\" ] }", "push.refs" },
+        { "\"push\": { \"refs\": [ \"\" ] }", "push.refs" },
+        { "\"push\": { \"refs\": [ \"a..b\" ] }", "push.refs" },
+        { "\"push\": { \"overwrite\": \"yes\" }", "push.overwrite" },
+        { "\"push\": { \"force\": true }", "push" },
         { "\"token\": \"x\"", "nothing else" },
     };
 

@@ -257,7 +257,7 @@ static inline void catalogue_answer(struct rig_upstream *upstream, const char *r
 
 static inline void catalogue_new_run(struct rig *rig)
 {
-    const struct proxy_repository own = { "github", "/o/r.git", "" };
+    const struct proxy_repository own = { .service = "github", .path = "/o/r.git", .branch = "" };
     struct proxy_grant grant = { .run_id = "run_1", .repositories = &own, .repository_count = 1 };
     struct error err = ERROR_INIT;
     int fd = listener_tcp_socket("127.0.0.1", 0, &rig->proxy_port, &err);

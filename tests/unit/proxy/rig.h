@@ -454,7 +454,7 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     struct rig *rig = NEW(struct rig);
     struct vault_options vault_options = { .state_dir = tmp_dir(), .clock = clock_system() };
     struct proxy_options options = extra != NULL ? *extra : (struct proxy_options){ 0 };
-    const struct proxy_repository own = { "github", "/o/r.git", "" };
+    const struct proxy_repository own = { .service = "github", .path = "/o/r.git", .branch = "" };
     struct proxy_grant grant = { .run_id = "run_1", .repositories = &own, .repository_count = 1 };
     struct error err = ERROR_INIT;
     AUTO_FREE

@@ -96,15 +96,18 @@ static struct rig *start(void)
         rig->granted[i] = strcmp(list[i].name, "secretive") != 0;
     rig->grant.services = &rig->services;
     rig->grant.granted = rig->granted;
-    rig->own[0] = (struct policy_repository){ services_find(&rig->services, "github", 6),
-                                              rig->other_path, rig->no_branch };
-    rig->own[1] = (struct policy_repository){ services_find(&rig->services, "github", 6),
-                                              rig->own_path, rig->no_branch };
+    rig->own[0] = (struct policy_repository){ .service = services_find(&rig->services, "github", 6),
+                                              .path = rig->other_path,
+                                              .branch = rig->no_branch };
+    rig->own[1] = (struct policy_repository){ .service = services_find(&rig->services, "github", 6),
+                                              .path = rig->own_path,
+                                              .branch = rig->no_branch };
     str_copy(rig->other_path, sizeof(rig->other_path), "/o/second");
     str_copy(rig->own_path, sizeof(rig->own_path), "/o/r.git");
     rig->grant.repositories = rig->own;
-    rig->own[2] = (struct policy_repository){ services_find(&rig->services, "gitlab", 6),
-                                              rig->project_path, rig->no_branch };
+    rig->own[2] = (struct policy_repository){ .service = services_find(&rig->services, "gitlab", 6),
+                                              .path = rig->project_path,
+                                              .branch = rig->no_branch };
     str_copy(rig->project_path, sizeof(rig->project_path), "/group/sub/x.git");
     rig->grant.repository_count = 3;
     token_make(rig->token, &rig->grant.token);
