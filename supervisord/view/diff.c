@@ -184,6 +184,35 @@ static size_t section_len(const char *text, size_t len)
     return at < len ? at : len;
 }
 
+/* TEXT begins with one, or with something else, which has no names. */
+static void begin_section(struct section *section, const char *text, size_t len)
+{
+    section_init(section);
+    section->text = text;
+    section->len = section_len(text, len);
+    if (has_prefix(text, section->len, diff_head))
+        read_section(section);
+}
+
+/* A file that becomes a link, or the other way round, is removed and added: one file, all the same.
+ */
+static void absorb_other_half(struct section *section, size_t len)
+{
+    struct section next;
+
+    if (!str_equal(section->status, "deleted") || section->len >= len)
+        return;
+    begin_section(&next, section->text + section->len, len - section->len);
+    if (str_equal(next.status, "added") &&
+        str_equal(buf_text(&section->old_name), buf_text(&next.new_name))) {
+        section->status = "modified";
+        section->len += next.len;
+        section->insertions += next.insertions;
+        section->deletions += next.deletions;
+    }
+    section_finish(&next);
+}
+
 static bool is_below(const char *name, const char *path, size_t path_len)
 {
     return strncmp(name, path, path_len) == 0 && (name[path_len] == '\0' || name[path_len] == '/');
@@ -249,22 +278,17 @@ bool diff_write(const char *text, size_t len, const struct diff_options *options
     json_write_array(files);
     while (len > 0) {
         struct section section;
-        size_t used = section_len(text, len);
 
-        section_init(&section);
-        section.text = text;
-        section.len = used;
-        if (has_prefix(text, used, diff_head)) {
-            read_section(&section);
-            if (is_wanted(&section, options->path)) {
-                if (progress.files++ < DIFF_FILES_MAX)
-                    write_file(files, &section);
-                take_text(&progress, &section, options->max_bytes, out);
-            }
+        begin_section(&section, text, len);
+        absorb_other_half(&section, len);
+        if (has_prefix(text, section.len, diff_head) && is_wanted(&section, options->path)) {
+            if (progress.files++ < DIFF_FILES_MAX)
+                write_file(files, &section);
+            take_text(&progress, &section, options->max_bytes, out);
         }
         section_finish(&section);
-        text += used;
-        len -= used;
+        text += section.len;
+        len -= section.len;
     }
     json_write_array_end(files);
     cut = progress.taken_bytes < progress.wanted_bytes;

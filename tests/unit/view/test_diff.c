@@ -105,6 +105,35 @@ TEST(renames_deletions_and_binary_files_are_told_apart)
               "{\"path\":\"a b.bin\",\"insertions\":0,\"deletions\":0,\"status\":\"modified\"}]");
 }
 
+TEST(a_file_that_becomes_a_link_is_one_file)
+{
+    static const char becomes[] = "diff --git a/x b/x\n"
+                                  "deleted file mode 100644\n"
+                                  "index 1..0\n"
+                                  "--- a/x\n"
+                                  "+++ /dev/null\n"
+                                  "@@ -1,2 +0,0 @@\n"
+                                  "-one\n"
+                                  "-two\n"
+                                  "diff --git a/x b/x\n"
+                                  "new file mode 120000\n"
+                                  "index 0..2\n"
+                                  "--- /dev/null\n"
+                                  "+++ b/x\n"
+                                  "@@ -0,0 +1 @@\n"
+                                  "+y\n"
+                                  "\\ No newline at end of file\n"
+                                  "diff --git a/y b/y\n"
+                                  "new file mode 100644\n"
+                                  "index 0..0\n";
+
+    take(becomes, NULL, 1u << 20);
+    CHECK_STR(buf_text(&taken.text), becomes);
+    CHECK_STR(buf_text(&taken.files),
+              "[{\"path\":\"x\",\"insertions\":1,\"deletions\":2,\"status\":\"modified\"},"
+              "{\"path\":\"y\",\"insertions\":0,\"deletions\":0,\"status\":\"added\"}]");
+}
+
 TEST(quoted_names_are_read)
 {
     take("diff --git \"a/f\\303\\266\\t.c\" \"b/f\\303\\266\\t.c\"\nindex 1..2\n--- "
