@@ -6,12 +6,14 @@
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "ctl/git_here.h"
+#include "ctl/merge.h"
 #include "ctl/program.h"
 
 #define OUTPUT_MAX (1u << 20)
@@ -322,11 +324,10 @@ static int judge_links(const char *text, size_t len, struct error *err)
     return 0;
 }
 
-int bring_patch(const char *top, const char *patch, size_t *files, struct error *err)
+/* Judges the patch; FILES: how many it changes. */
+static int judge(const char *top, const char *patch, size_t *files, struct error *err)
 {
     const char *const list[] = { "apply", "--numstat", "-z", "--", patch, NULL };
-    const char *const check[] = { "apply", "--check", "--whitespace=nowarn", "--", patch, NULL };
-    const char *const apply[] = { "apply", "--whitespace=nowarn", "--", patch, NULL };
     AUTO_BUF struct buf out = BUF_INIT(16u << 20);
     AUTO_FREE
     char *text = NULL;
@@ -340,17 +341,77 @@ int bring_patch(const char *top, const char *patch, size_t *files, struct error 
         return -1;
     if (code > 0)
         return error_set(err, ERR_CONFLICT, 0, "git can't read the changes as a patch");
-    if (judge_paths(&out, files, err) < 0)
+    return judge_paths(&out, files, err);
+}
+
+/* As a whole or not at all: 0, git's exit code with its words in OUT, or -1. */
+static int apply(const char *top, const char *patch, struct buf *out, struct error *err)
+{
+    const char *const check[] = { "apply", "--check", "--whitespace=nowarn", "--", patch, NULL };
+    const char *const apply_args[] = { "apply", "--whitespace=nowarn", "--", patch, NULL };
+    int code = git(top, check, GIT_HERE_ALL, out, err);
+
+    return code == 0 ? git(top, apply_args, GIT_HERE_ALL, out, err) : code;
+}
+
+static int refuse(const struct buf *out, const struct buf *conflicts, struct error *err)
+{
+    git_here_failed(ERR_CONFLICT, "nothing was changed, since the changes don't fit", out, err);
+    if (conflicts->len > 0)
+        error_set(err, ERR_CONFLICT, 0, "%.300s; both sides changed %s", err->text,
+                  buf_text(conflicts));
+    return -1;
+}
+
+static bool is_empty(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && st.st_size == 0;
+}
+
+/* What changed here meanwhile may go together with it all the same. WORDS are git's on the patch as
+ * it is. */
+static int put_on_merged(const struct bring_patch *bring, const struct buf *words,
+                         struct bring_patched *patched, struct error *err)
+{
+    AUTO_FREE
+    char *merged = mem_printf("%s.merged", bring->patch);
+    AUTO_BUF struct buf conflicts = BUF_INIT(4096);
+    AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+    const struct merge_options options = {
+        .top = bring->top, .base = bring->base, .patch = bring->patch, .merged = merged
+    };
+    enum merge_end end;
+    int rc = merge_patch(&options, &end, &conflicts, err);
+
+    if (rc == 0 && end != MERGE_CLEAN)
+        rc = refuse(words, &conflicts, err);
+    patched->merged = true;
+    patched->files = 0;
+    if (rc == 0 && !is_empty(merged)) {
+        rc = judge(bring->top, merged, &patched->files, err);
+        if (rc == 0)
+            rc = apply(bring->top, merged, &out, err);
+    }
+    unlink(merged);
+    return rc > 0 ? refuse(&out, &conflicts, err) : rc;
+}
+
+int bring_patch(const struct bring_patch *bring, struct bring_patched *patched, struct error *err)
+{
+    AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+    AUTO_BUF struct buf none = BUF_INIT(1);
+    int code;
+
+    *patched = (struct bring_patched){ .files = 0 };
+    if (judge(bring->top, bring->patch, &patched->files, err) < 0)
         return -1;
-    buf_clear(&out);
-    code = git(top, check, GIT_HERE_ALL, &out, err);
-    if (code == 0)
-        code = git(top, apply, GIT_HERE_ALL, &out, err);
-    if (code < 0)
-        return -1;
-    return code > 0 ? git_here_failed(ERR_CONFLICT,
-                                      "nothing was changed, since the changes don't fit", &out, err)
-                    : 0;
+    code = apply(bring->top, bring->patch, &out, err);
+    if (code <= 0)
+        return code;
+    return is_object(bring->base) ? put_on_merged(bring, &out, patched, err)
+                                  : refuse(&out, &none, err);
 }
 
 /* Archives

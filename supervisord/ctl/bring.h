@@ -5,6 +5,7 @@
 #ifndef CTL_BRING_H
 #define CTL_BRING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
@@ -23,8 +24,18 @@ int bring_bundle(const char *top, const char *bundle, const char *branch, const 
                  struct error *err);
 /* COMMIT, which the repository should have already, becomes the new BRANCH. */
 int bring_known(const char *top, const char *branch, const char *commit, struct error *err);
-/* FILES: how many files it changed. */
-int bring_patch(const char *top, const char *patch, size_t *files, struct error *err);
+struct bring_patch {
+    const char *top;
+    const char *patch; /* a file; beside it another one is made for a while */
+    const char *base;  /* the commit that it is made against */
+};
+struct bring_patched {
+    size_t files; /* how many it changed */
+    bool merged;  /* with what has changed here since BASE */
+};
+/* Puts it on the files as it is, or merged with what has changed here; or changes nothing:
+ * ERR_CONFLICT. The index stays as it is. */
+int bring_patch(const struct bring_patch *bring, struct bring_patched *patched, struct error *err);
 
 /* Unpacks the archive on descriptor IN into FOLDER, whose name ends the list of arguments. The
  * child's id; wait with bring_wait. */

@@ -14,6 +14,7 @@
 #include "common/str.h"
 #include "ctl/bring.h"
 #include "ctl/commands.h"
+#include "ctl/git_here.h"
 #include "ctl/print.h"
 
 #define BODY_MAX (1u << 20)
@@ -36,6 +37,7 @@ struct taking {
     /* Filled. */
     char branch[256];
     char head[72];
+    char base[72];
     uint64_t uncommitted;
     uint64_t bytes;
     bool truncated;
@@ -82,9 +84,11 @@ static void read_source(struct taking *taking, const struct json_value *source)
 {
     const char *branch = json_string(json_get(source, "branch"));
     const char *head = json_string(json_get(source, "headCommit"));
+    const char *base = json_string(json_get(source, "baseCommit"));
 
     str_copy(taking->branch, sizeof(taking->branch), branch != NULL ? branch : "");
     str_copy(taking->head, sizeof(taking->head), head != NULL ? head : "");
+    str_copy(taking->base, sizeof(taking->base), base != NULL ? base : "");
     taking->uncommitted = json_u64(json_get(source, "uncommitted"), 0);
 }
 
@@ -440,11 +444,9 @@ int cmd_export(struct session *session, struct error *err)
 /* A file that nobody else can open, and its name. */
 static int open_scratch(char **name, struct error *err)
 {
-    const char *folder = getenv("TMPDIR");
     int fd;
 
-    *name =
-        mem_printf("%s/sandbox-mcp-XXXXXX", folder != NULL && folder[0] == '/' ? folder : "/tmp");
+    *name = git_here_scratch();
     fd = mkostemp(*name, O_CLOEXEC);
     return fd < 0 ? error_set(err, ERR_SYSTEM, errno, "make %s", *name) : fd;
 }
@@ -512,13 +514,19 @@ static int pull_patch(struct session *session, const char *top, int fd, const ch
                              .max_bytes = PATCH_BYTES_MAX,
                              .sink = sink_file,
                              .data = &fd };
-    size_t files = 0;
+    const struct bring_patch bring = { .top = top, .patch = scratch, .base = taking.base };
+    struct bring_patched patched = { .files = 0 };
 
     if (take(session, &taking, err) < 0 || refuse_cut(&taking, err) < 0)
         return -1;
-    if (taking.bytes > 0 && bring_patch(top, scratch, &files, err) < 0)
+    if (taking.bytes > 0 && bring_patch(&bring, &patched, err) < 0)
         return -1;
-    buf_printf(&text, session->json ? "{\"files\":%zu}\n" : "%zu files changed\n", files);
+    if (session->json)
+        buf_printf(&text, "{\"files\":%zu,\"merged\":%s}\n", patched.files,
+                   patched.merged ? "true" : "false");
+    else
+        buf_printf(&text, "%zu files changed%s\n", patched.files,
+                   patched.merged ? ", merged with what has changed here" : "");
     session_print(&text);
     return 0;
 }

@@ -177,9 +177,8 @@ static const struct ctl_command commands[] = {
       "Makes a new branch with its commits in the git repository around the current folder, and "
       "leaves the files alone.\n"
       "With --apply no branch is made: all changes, committed or not, are put on the files here as "
-      "a "
-      "patch, or none when\n"
-      "one doesn't fit.",
+      "a patch, or merged with\n"
+      "what has changed here meanwhile, or none when there is a conflict.",
       { COMMON | ARGS_BIT(ARGS_BRANCH) | ARGS_BIT(ARGS_APPLY) | ARGS_BIT(ARGS_PATH), 1, 1, 0 },
       SESSION_START,
       CONNECT_FIRST,

@@ -1,5 +1,6 @@
 #include "ctl/git_here.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -66,4 +67,12 @@ void git_here_cut_line(struct buf *text)
         text->len = strcspn(buf_text(text), "\n");
         text->data[text->len] = '\0';
     }
+}
+
+char *git_here_scratch(void)
+{
+    const char *folder = getenv("TMPDIR");
+
+    return mem_printf("%s/sandbox-mcp-XXXXXX",
+                      folder != NULL && folder[0] == '/' ? folder : "/tmp");
 }

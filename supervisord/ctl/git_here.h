@@ -25,6 +25,8 @@ int git_here(const struct git_here *where, const char *const *args, enum git_her
 /* WHAT and git's first line, as an error of CODE: -1. */
 int git_here_failed(enum error_code code, const char *what, const struct buf *out,
                     struct error *err);
+/* A name in the folder for temporary files that ends in XXXXXX, for mkostemp and mkdtemp. Heap. */
+char *git_here_scratch(void);
 /* Leaves only the first line. */
 void git_here_cut_line(struct buf *text);
 

@@ -23,7 +23,7 @@ struct making {
     struct buf top;
     char *scratch;
     char *index;
-    char *variable; /* "GIT_INDEX_FILE=…" */
+    char *variables[2]; /* "GIT_INDEX_FILE=…", "GIT_OBJECT_DIRECTORY=…" or NULL */
 };
 
 static void making_finish(struct making *making)
@@ -39,7 +39,8 @@ static void making_finish(struct making *making)
     buf_finish(&making->top);
     free(making->scratch);
     free(making->index);
-    free(making->variable);
+    free(making->variables[0]);
+    free(making->variables[1]);
 }
 
 /* git
@@ -49,7 +50,7 @@ static void making_finish(struct making *making)
 static int git(const struct making *making, const char *const *args, const char *what,
                struct buf *out, struct error *err)
 {
-    const char *const environment[] = { making->variable, NULL };
+    const char *const environment[] = { making->variables[0], making->variables[1], NULL };
     const struct git_here where = { .folder = buf_text(&making->top), .environment = environment };
     int code = git_here(&where, args, GIT_HERE_OUT, out, err);
 
@@ -122,7 +123,6 @@ static int copy_index(struct making *making, struct error *err)
     static const char *const args[] = { "rev-parse", "--path-format=absolute", "--git-path",
                                         "index", NULL };
     const struct git_here where = { .folder = buf_text(&making->top) };
-    const char *temporary = getenv("TMPDIR");
     AUTO_BUF struct buf index = BUF_INIT(OUTPUT_MAX);
     int code = git_here(&where, args, GIT_HERE_OUT, &index, err);
 
@@ -131,15 +131,16 @@ static int copy_index(struct making *making, struct error *err)
     git_here_cut_line(&index);
     if (code != 0 || index.len == 0)
         return error_set(err, ERR_CONFLICT, 0, "the repository's index can't be found");
-    making->scratch = mem_printf("%s/sandbox-mcp-XXXXXX",
-                                 temporary != NULL && temporary[0] == '/' ? temporary : "/tmp");
+    making->scratch = git_here_scratch();
     if (mkdtemp(making->scratch) == NULL) {
         error_set(err, ERR_SYSTEM, errno, "make %s", making->scratch);
         free(STEAL(making->scratch));
         return -1;
     }
     making->index = mem_printf("%s/index", making->scratch);
-    making->variable = mem_printf("GIT_INDEX_FILE=%s", making->index);
+    making->variables[0] = mem_printf("GIT_INDEX_FILE=%s", making->index);
+    if (making->options->objects != NULL)
+        making->variables[1] = mem_printf("GIT_OBJECT_DIRECTORY=%s", making->options->objects);
     return copy_file(buf_text(&index), making->index, err);
 }
 
@@ -162,7 +163,7 @@ static int add_files(const struct making *making, struct error *err)
     const struct snapshot_options *options = making->options;
     const char *const untracked[] = { "--literal-pathspecs", "add", "--", options->untracked,
                                       NULL };
-    const char *const environment[] = { making->variable, NULL };
+    const char *const environment[] = { making->variables[0], making->variables[1], NULL };
     const struct git_here where = { .folder = options->folder, .environment = environment };
     AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
     int code;
@@ -246,7 +247,6 @@ static int make(struct making *making, struct snapshot *out, struct error *err)
     static const char *const tree_args[] = { "write-tree", NULL };
     char head[65];
     char head_tree[65];
-    char tree[65];
 
     if (find_top(making, err) < 0 ||
         git_id(making, head_args, "commit something first: HEAD has no commit", head, err) < 0 ||
@@ -254,9 +254,11 @@ static int make(struct making *making, struct snapshot *out, struct error *err)
         git_id(making, head_tree_args, "HEAD can't be read", head_tree, err) < 0 ||
         refuse_conflicts(making, err) < 0 || add_files(making, err) < 0 ||
         count_left_out(making, &out->left_out, err) < 0 ||
-        git_id(making, tree_args, "the files can't be kept", tree, err) < 0)
+        git_id(making, tree_args, "the files can't be kept", out->tree, err) < 0)
         return -1;
-    return str_equal(tree, head_tree) ? 0 : commit_tree(making, head, tree, out->commit, err);
+    return str_equal(out->tree, head_tree) || making->options->objects != NULL
+               ? 0
+               : commit_tree(making, head, out->tree, out->commit, err);
 }
 
 int snapshot_make(const struct snapshot_options *options, struct snapshot *out, struct error *err)

@@ -11,9 +11,12 @@ struct snapshot_options {
     const char *folder;    /* in the work tree; NULL: the current one */
     const char *untracked; /* file or folder, seen from FOLDER, whose untracked files come along,
                               but not those that are ignored; NULL: none do */
+    const char *objects;   /* where they are kept in the place of the repository, which knows of
+                              nothing   then; a tree is all that is made. NULL: there */
 };
 
 struct snapshot {
+    char tree[65];     /* of the files */
     char commit[65];   /* "": there is nothing that HEAD has not */
     uint64_t left_out; /* untracked files that stay out */
 };
