@@ -150,7 +150,8 @@ const struct json_field retention_fields[] = {
 void retained_view_write(struct json_writer *writer, const struct retained_view *view)
 {
     json_write_object(writer);
-    json_member_string(writer, "sessionId", view->sessionId);
+    json_member_string_opt(writer, "sessionId", view->sessionId);
+    json_member_string_opt(writer, "repository", view->repository);
     json_member_string_opt(writer, "title", view->title);
     json_member_u64(writer, "updatedAt", view->updatedAt);
     json_member_u64(writer, "bytes", view->bytes);

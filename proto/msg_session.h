@@ -91,7 +91,8 @@ struct retention_params {
 extern const struct json_field retention_fields[];
 
 struct retained_view {
-    const char *sessionId;
+    const char *sessionId;  /* NULL: a mirror */
+    const char *repository; /* of a mirror; NULL or "": a session, or not known */
     const char *title;
     uint64_t updatedAt;
     uint64_t bytes;
@@ -99,7 +100,7 @@ struct retained_view {
     bool removed;
 };
 void retained_view_write(struct json_writer *writer, const struct retained_view *view);
-/* The result is {"dryRun":bool,"sessions":[…]}. */
+/* The result is {"dryRun":bool,"sessions":[…],"mirrors":[…]}. */
 
 extern const char *const checkpoint_reason_names[]; /* ends with NULL */
 

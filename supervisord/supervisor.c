@@ -471,6 +471,7 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
                      .memory_pressure_percent = config->memory_pressure_percent },
         .disk_mib = config->disk_mib,
         .retention_days = config->retention_days,
+        .retention_mirror_days = config->retention_mirror_days,
         .retention_mib = config->retention_mib,
         .checkpoint_mib = config->checkpoint_mib,
         .checkpoint_count = config->checkpoint_count,

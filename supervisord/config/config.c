@@ -594,10 +594,13 @@ const struct setting config_settings[] = {
     U32_ROW("retention.days", retention_days, 0, 36500, 0, "SANDBOX_MCP_RETENTION_DAYS",
             "sessions that were not used for so long are deleted, unless they are on hold; 0: "
             "never"),
+    U32_ROW("retention.mirrorDays", retention_mirror_days, 0, 36500, 30,
+            "SANDBOX_MCP_RETENTION_MIRROR_DAYS",
+            "mirrors of repositories that no session began with for so long are deleted; 0: never"),
     U32_ROW("retention.maxDiskMiB", retention_mib, 0, 1 << 28, 0,
             "SANDBOX_MCP_RETENTION_MAX_DISK_MIB",
-            "while all sessions take more disk than this, those used longest ago are deleted, "
-            "unless they are on hold; 0: never"),
+            "while all sessions and mirrors take more disk than this, those used longest ago are "
+            "deleted, mirrors first, sessions unless they are on hold; 0: never"),
     TEXT_ROW("backup.endpoint", backup_endpoint, 0, 1024, "", check_endpoint,
              "an https address without a path; http only for this machine",
              "SANDBOX_MCP_BACKUP_ENDPOINT", "storage for backups, which speaks S3"),

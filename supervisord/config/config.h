@@ -160,8 +160,9 @@ struct config {
     char *backup_bucket;
     char *backup_access_key; /* names of secrets */
     char *backup_secret_key;
-    uint32_t retention_days;     /* 0: sessions are kept for ever */
-    uint32_t retention_mib;      /* of all sessions; 0: any */
+    uint32_t retention_days; /* 0: sessions are kept for ever */
+    uint32_t retention_mirror_days;
+    uint32_t retention_mib;      /* of all sessions and mirrors; 0: any */
     uint32_t checkpoint_seconds; /* while a run works; 0: only at its turns */
     uint32_t checkpoint_mib;     /* of one session's; 0: none are made */
     uint32_t checkpoint_count;

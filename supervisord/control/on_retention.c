@@ -7,27 +7,37 @@ struct choosing {
     bool dry_run;
 };
 
-static void write_all(struct json_writer *writer, const struct retained *const *sessions,
-                      size_t count)
+static void write_one(struct json_writer *writer, const struct retained *one)
 {
-    json_write_name(writer, "sessions");
-    json_write_array(writer);
-    for (size_t i = 0; i < count; i++) {
-        const struct retained_view view = {
-            .sessionId = sessions[i]->id.text,
-            .title = sessions[i]->title,
-            .updatedAt = sessions[i]->used_ms,
-            .bytes = sessions[i]->bytes,
-            .reason = sessions[i]->by_age ? "age" : "disk",
-            .removed = sessions[i]->removed,
-        };
+    const struct retained_view view = {
+        .sessionId = one->mirror ? NULL : one->id.text,
+        .title = one->mirror ? NULL : one->title,
+        .repository = one->mirror ? one->title : NULL,
+        .updatedAt = one->used_ms,
+        .bytes = one->bytes,
+        .reason = one->by_age ? "age" : "disk",
+        .removed = one->removed,
+    };
 
-        retained_view_write(writer, &view);
-    }
-    json_write_array_end(writer);
+    retained_view_write(writer, &view);
 }
 
-static void on_chosen(void *data, const struct retained *const *sessions, size_t count)
+static void write_all(struct json_writer *writer, const struct retained *const *all, size_t count)
+{
+    static const char *const names[] = { "sessions", "mirrors" };
+
+    for (size_t kind = 0; kind < ARRAY_LEN(names); kind++) {
+        json_write_name(writer, names[kind]);
+        json_write_array(writer);
+        for (size_t i = 0; i < count; i++) {
+            if (all[i]->mirror == (kind == 1))
+                write_one(writer, all[i]);
+        }
+        json_write_array_end(writer);
+    }
+}
+
+static void on_chosen(void *data, const struct retained *const *all, size_t count)
 {
     struct choosing *choosing = data;
     struct request *request = choosing->pending.request;
@@ -38,7 +48,7 @@ static void on_chosen(void *data, const struct retained *const *sessions, size_t
         json_write_init(&writer, &body);
         json_write_object(&writer);
         json_member_bool(&writer, "dryRun", choosing->dry_run);
-        write_all(&writer, sessions, count);
+        write_all(&writer, all, count);
         json_write_object_end(&writer);
         request_reply(request, &body);
     }

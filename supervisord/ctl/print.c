@@ -512,34 +512,43 @@ void print_session(struct buf *out, const struct json_value *session, uint64_t n
     print_checkpoints(out, session, now_ms);
 }
 
+static void add_retained(struct table *table, const struct json_value *one, bool dry_run,
+                         uint64_t now_ms)
+{
+    AUTO_BUF struct buf age = BUF_INIT(100);
+    AUTO_BUF struct buf size = BUF_INIT(100);
+    bool mirror = json_get(one, "sessionId") == NULL;
+    bool removed = json_bool(json_get(one, "removed"), false);
+
+    append_age(&age, number_of(one, "updatedAt"), now_ms);
+    append_bytes(&size, number_of(one, "bytes"));
+    const char *cells[] = { mirror ? "(mirror)" : text_of(one, "sessionId"),
+                            buf_text(&age),
+                            buf_text(&size),
+                            text_of(one, "reason"),
+                            dry_run   ? "would go"
+                            : removed ? "yes"
+                                      : "no",
+                            text_of(one, mirror ? "repository" : "title") };
+    table_add(table, cells);
+}
+
 void print_retained(struct buf *out, const struct json_value *reply, uint64_t now_ms)
 {
     static const char *const heads[] = { "SESSION", "USED", "SIZE", "FOR ITS", "GONE", "TITLE" };
+    static const char *const lists[] = { "sessions", "mirrors" };
     bool dry_run = json_bool(json_get(reply, "dryRun"), false);
     struct table table;
 
-    if (json_count(json_get(reply, "sessions")) == 0) {
+    if (json_count(json_get(reply, "sessions")) + json_count(json_get(reply, "mirrors")) == 0) {
         buf_append_str(out, "nothing to delete\n");
         return;
     }
     table_init(&table, ARRAY_LEN(heads), heads);
-    for (const struct json_value *at = json_first(json_get(reply, "sessions")); at != NULL;
-         at = json_next(at)) {
-        AUTO_BUF struct buf age = BUF_INIT(100);
-        AUTO_BUF struct buf size = BUF_INIT(100);
-        bool removed = json_bool(json_get(at, "removed"), false);
-
-        append_age(&age, number_of(at, "updatedAt"), now_ms);
-        append_bytes(&size, number_of(at, "bytes"));
-        const char *cells[] = { text_of(at, "sessionId"),
-                                buf_text(&age),
-                                buf_text(&size),
-                                text_of(at, "reason"),
-                                dry_run   ? "would go"
-                                : removed ? "yes"
-                                          : "no",
-                                text_of(at, "title") };
-        table_add(&table, cells);
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        for (const struct json_value *at = json_first(json_get(reply, lists[i])); at != NULL;
+             at = json_next(at))
+            add_retained(&table, at, dry_run, now_ms);
     }
     table_print(&table, out);
     table_finish(&table);

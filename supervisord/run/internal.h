@@ -313,6 +313,13 @@ void mirror_add(struct run *run, struct sandbox_spec *spec);
 void mirror_refresh(struct run *run, uint64_t clone_kib, const char *format);
 /* Ends what is under way, which counts among open_runs. */
 void mirror_close(struct runs *runs);
+/* The uid whose files mirrors are. */
+uint32_t mirror_uid(const struct runs *runs);
+/* Somebody writes to it, or may be about to copy it. */
+bool mirror_busy(const struct runs *runs, const struct workspace_mirror *mirror);
+/* Removes one that isn't busy; no run sees it from now on. */
+int mirror_remove(struct runs *runs, const struct workspace_mirror *mirror,
+                  void (*done)(void *data, const struct error *err), void *data, struct error *err);
 
 /* progress.c: lines of a program's progress for the log, not too many of them. */
 struct progress {
@@ -358,6 +365,7 @@ char *places_work_branch(const struct runs *runs, const char *repository, const 
                          const struct id *session);
 /* Its repository's address without what makes no difference: heap string. */
 char *place_plain_address(struct run *run);
+char *place_plain(const struct session_place *place);
 /* git's filter for what isn't fetched before it is needed; "" all of it is. */
 const char *place_filter(struct run *run);
 /* The place of a repository, or -1. */

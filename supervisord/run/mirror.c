@@ -10,8 +10,10 @@
 
 #include "common/paths.h"
 #include "common/str.h"
+#include "workspace/checkpoint.h"
 
 #define FOLDER "/mirror" /* inside the sandbox that writes it */
+#define EMPTY_MS 600000
 
 struct mirror {
     struct list link; /* runs::mirrors */
@@ -24,7 +26,10 @@ struct mirror {
     struct id run_id; /* of no run: what the proxy knows it by */
     struct sandbox *sandbox;
     struct command *command;
-    bool fresh; /* nothing in it counts */
+    bool fresh;         /* nothing in it counts */
+    session_cb removed; /* of one that is being removed: it has no sandbox of its own */
+    void *data;
+    struct chore *chore;
 };
 
 static void mirror_free(struct mirror *mirror)
@@ -187,7 +192,7 @@ static int start(struct mirror *mirror, struct error *err)
     return rc;
 }
 
-static bool is_under_way(struct runs *runs, const char *folder)
+static bool is_under_way(const struct runs *runs, const char *folder)
 {
     LIST_EACH(&runs->mirrors, link) {
         if (str_equal(LIST_ENTRY(link, struct mirror, link)->place.folder, folder))
@@ -197,7 +202,7 @@ static bool is_under_way(struct runs *runs, const char *folder)
 }
 
 /* Files of all mirrors belong to one uid, which is no session's. */
-static uint32_t mirror_uid(const struct runs *runs)
+uint32_t mirror_uid(const struct runs *runs)
 {
     return geteuid() == 0 ? runs->options.host_uid_base + runs->options.host_uid_count - 1
                           : geteuid();
@@ -260,6 +265,93 @@ void mirror_refresh(struct run *run, uint64_t clone_kib, const char *format)
     list_append(&runs->mirrors, &mirror->link);
     runs->open_runs++;
     log_info(run->record.id.text, "its repository is mirrored in %s", mirror->place.folder);
+}
+
+/* Removing ------------------------------------------------------------------------------------ */
+
+static bool will_copy(const struct run *run, const struct workspace_mirror *mirror)
+{
+    const struct session_place *place = &run->session.places[run->record.place];
+    struct workspace_mirror own;
+    AUTO_FREE
+    char *url = place_plain(place);
+    bool same;
+
+    if (!run->mirrored || place->cloned)
+        return false;
+    workspace_mirror_init(&own, run->runs->options.state_dir, url, mirror->uid);
+    same = str_equal(own.name, mirror->name);
+    workspace_mirror_finish(&own);
+    return same;
+}
+
+bool mirror_busy(const struct runs *runs, const struct workspace_mirror *mirror)
+{
+    if (is_under_way(runs, mirror->folder))
+        return true;
+    LIST_EACH(&runs->live, link) {
+        if (will_copy(LIST_ENTRY(link, struct run, link), mirror))
+            return true;
+    }
+    return false;
+}
+
+static void on_emptied(void *data, const struct command_result *result, const struct error *err)
+{
+    struct mirror *mirror = data;
+    session_cb removed = mirror->removed;
+    void *removed_data = mirror->data;
+    struct error local = ERROR_INIT;
+
+    if (err != NULL)
+        local = *err;
+    else if (result->timed_out || result->code != 0)
+        error_set(&local, ERR_SYSTEM, 0, "some files could not be removed (%.100s)",
+                  result->err_tail);
+    else
+        workspace_mirror_remove_empty(&mirror->place, &local);
+    if (local.code != ERR_NONE)
+        log_warn("mirror", "%s is not removed: %s", mirror->place.own, local.text);
+    mirror_free(mirror);
+    removed(removed_data, local.code != ERR_NONE ? &local : NULL);
+}
+
+static int empty(struct mirror *mirror, struct error *err)
+{
+    AUTO_FREE
+    char *name = mem_printf("mirror-%s", mirror->place.name);
+    struct git_command command;
+    const struct chore_options options = {
+        .name = name,
+        .host_uid = mirror->place.uid,
+        .mounts = { { mirror->place.folder, FOLDER, SANDBOX_READ_WRITE } },
+        .command = &command,
+        .timeout_ms = EMPTY_MS,
+        .on_done = on_emptied,
+        .data = mirror,
+    };
+
+    if (workspace_mirror_make(&mirror->place, err) < 0 ||
+        workspace_mirror_unmark(&mirror->place, err) < 0)
+        return -1;
+    checkpoint_clear_command(&command, FOLDER);
+    return chore_start(&mirror->chore, mirror->runs, &options, err);
+}
+
+int mirror_remove(struct runs *runs, const struct workspace_mirror *place,
+                  void (*done)(void *data, const struct error *err), void *data, struct error *err)
+{
+    struct mirror *mirror = NEW(struct mirror);
+
+    mirror->runs = runs;
+    workspace_mirror_copy(&mirror->place, place);
+    mirror->removed = done;
+    mirror->data = data;
+    list_append(&runs->mirrors, &mirror->link);
+    if (empty(mirror, err) == 0)
+        return 0;
+    mirror_free(mirror);
+    return -1;
 }
 
 void mirror_close(struct runs *runs)

@@ -45,11 +45,14 @@ static size_t address_len(const char *address)
     return len;
 }
 
+char *place_plain(const struct session_place *place)
+{
+    return mem_strndup(place->repository, address_len(place->repository));
+}
+
 char *place_plain_address(struct run *run)
 {
-    const char *address = run_place(run)->repository;
-
-    return mem_strndup(address, address_len(address));
+    return place_plain(run_place(run));
 }
 
 int places_find(const struct session_record *session, const char *repository)

@@ -1,5 +1,5 @@
 /* retention.c: sessions that were not used for long, or take too much disk, are deleted as a person
- * would delete them. What would go and what goes is found by the same steps. */
+ * would delete them; and so are mirrors. What would go and what goes is found by the same steps. */
 #include "run/retention.h"
 
 #include <stdlib.h>
@@ -10,13 +10,18 @@
 #define DAY_MS (UINT64_C(24) * 3600 * 1000)
 #define MIB (UINT64_C(1) << 20)
 
+static bool goes_before(const struct retention_session *a, const struct retention_session *b)
+{
+    return a->mirror != b->mirror ? a->mirror : a->used_ms < b->used_ms;
+}
+
 static struct retention_session *oldest(struct retention_session *const *sessions, size_t count)
 {
     struct retention_session *found = NULL;
 
     for (size_t i = 0; i < count; i++) {
         if (sessions[i]->may_go && sessions[i]->verdict == RETENTION_KEEP &&
-            (found == NULL || sessions[i]->used_ms < found->used_ms))
+            (found == NULL || goes_before(sessions[i], found)))
             found = sessions[i];
     }
     return found;
@@ -29,8 +34,9 @@ void retention_choose(const struct retention_policy *policy, uint64_t now_ms,
     struct retention_session *next;
 
     for (size_t i = 0; i < count; i++) {
-        bool old = policy->max_age_ms != 0 && sessions[i]->used_ms < now_ms &&
-                   now_ms - sessions[i]->used_ms > policy->max_age_ms;
+        uint64_t max_age_ms = sessions[i]->mirror ? policy->max_mirror_age_ms : policy->max_age_ms;
+        bool old = max_age_ms != 0 && sessions[i]->used_ms < now_ms &&
+                   now_ms - sessions[i]->used_ms > max_age_ms;
 
         sessions[i]->verdict = old && sessions[i]->may_go ? RETENTION_AGE : RETENTION_KEEP;
         bytes += sessions[i]->verdict == RETENTION_KEEP ? sessions[i]->bytes : 0;
@@ -47,6 +53,7 @@ void retention_choose(const struct retention_policy *policy, uint64_t now_ms,
 struct candidate {
     struct retention_session session;
     struct workspace_layout layout;
+    struct workspace_mirror mirror; /* only of one */
     struct retained view;
 };
 
@@ -66,6 +73,8 @@ struct retention {
 static struct retention_policy policy_of(const struct runs *runs)
 {
     return (struct retention_policy){ .max_age_ms = runs->options.retention_days * DAY_MS,
+                                      .max_mirror_age_ms =
+                                          runs->options.retention_mirror_days * DAY_MS,
                                       .max_bytes = runs->options.retention_mib * MIB };
 }
 
@@ -74,6 +83,7 @@ static void retention_free(struct retention *retention)
     for (size_t i = 0; i < retention->count; i++) {
         free(retention->items[i]->view.title);
         workspace_layout_finish(&retention->items[i]->layout);
+        workspace_mirror_finish(&retention->items[i]->mirror);
         free(retention->items[i]);
     }
     free(retention->items);
@@ -92,7 +102,7 @@ static void finish(struct retention *retention)
             views[count++] = &retention->items[i]->view;
     }
     if (retention->mode == RETENTION_REMOVE && count > 0)
-        log_info("retention", "%zu sessions of %zu were to go", count, retention->count);
+        log_info("retention", "%zu of %zu were to go", count, retention->count);
     if (retention->done != NULL)
         retention->done(retention->data, views, count);
     free(views);
@@ -106,9 +116,8 @@ static bool may_go(struct runs *runs, const struct session_record *session)
            registry_find_session(runs, &session->id, false) == NULL;
 }
 
-static bool add_candidate(void *data, const struct session_record *session)
+static struct candidate *add_item(struct retention *retention, uint64_t used_ms)
 {
-    struct retention *retention = data;
     struct candidate *item = NEW(struct candidate);
 
     if (retention->count == retention->room) {
@@ -121,12 +130,30 @@ static bool add_candidate(void *data, const struct session_record *session)
         retention->items = more;
         retention->room = room;
     }
+    item->view.used_ms = item->session.used_ms = used_ms;
+    retention->items[retention->count++] = item;
+    return item;
+}
+
+static bool add_session(void *data, const struct session_record *session)
+{
+    struct retention *retention = data;
+    struct candidate *item = add_item(retention, session->updated_ms);
+
     item->view.id = session->id;
     item->view.title = mem_strdup(session->title);
     workspace_layout_init(&item->layout, retention->runs->options.state_dir, session->id.text);
-    item->view.used_ms = item->session.used_ms = session->updated_ms;
-    retention->items[retention->count++] = item;
     return true;
+}
+
+static void add_mirror(void *data, struct workspace_mirror *mirror, const char *url,
+                       uint64_t used_ms)
+{
+    struct candidate *item = add_item(data, used_ms);
+
+    item->mirror = *mirror;
+    item->session.mirror = item->view.mirror = true;
+    item->view.title = mem_strdup(url);
 }
 
 static void remove_next(struct retention *retention);
@@ -147,11 +174,25 @@ static bool still_may_go(struct runs *runs, const struct candidate *item)
     struct error err = ERROR_INIT;
     bool may;
 
+    if (item->view.mirror)
+        return !mirror_busy(runs, &item->mirror);
     session_record_init(&session);
     may = store_session_load(runs->store, &item->view.id, &session, &err) == 0 &&
           may_go(runs, &session) && session.updated_ms == item->view.used_ms;
     session_record_finish(&session);
     return may;
+}
+
+static const char *name_of(const struct candidate *item)
+{
+    return item->view.mirror ? item->mirror.own : item->view.id.text;
+}
+
+static int remove_one(struct retention *retention, const struct candidate *item, struct error *err)
+{
+    return item->view.mirror
+               ? mirror_remove(retention->runs, &item->mirror, on_removed, retention, err)
+               : session_delete(retention->runs, &item->view.id, on_removed, retention, err);
 }
 
 static void remove_next(struct retention *retention)
@@ -164,11 +205,11 @@ static void remove_next(struct retention *retention)
 
         if (item->session.verdict == RETENTION_KEEP || !still_may_go(runs, item))
             continue;
-        log_info(item->view.id.text, "deleted by retention, for its %s",
+        log_info(name_of(item), "deleted by retention, for its %s",
                  item->session.verdict == RETENTION_AGE ? "age" : "disk use");
-        if (session_delete(runs, &item->view.id, on_removed, retention, &err) == 0)
+        if (remove_one(retention, item, &err) == 0)
             return;
-        log_warn(item->view.id.text, "%s", err.text);
+        log_warn(name_of(item), "%s", err.text);
     }
     finish(retention);
 }
@@ -216,8 +257,11 @@ static void walk(uv_work_t *work)
     for (size_t i = 0; i < retention->count; i++) {
         struct candidate *item = retention->items[i];
 
-        item->view.bytes = session_count_folder(item->layout.session, &retention->cancel) +
-                           session_count_folder(item->layout.checkpoints, &retention->cancel);
+        item->view.bytes =
+            item->view.mirror
+                ? session_count_folder(item->mirror.own, &retention->cancel)
+                : session_count_folder(item->layout.session, &retention->cancel) +
+                      session_count_folder(item->layout.checkpoints, &retention->cancel);
         item->session.bytes = item->view.bytes;
     }
 }
@@ -250,7 +294,8 @@ int retention_run(struct runs *runs, enum retention_mode mode, retention_cb done
     retention->done = done;
     retention->data = data;
     retention->work.data = retention;
-    if (store_session_each(runs->store, NULL, 0, add_candidate, retention, err) < 0 ||
+    workspace_mirrors_each(runs->options.state_dir, mirror_uid(runs), add_mirror, retention);
+    if (store_session_each(runs->store, NULL, 0, add_session, retention, err) < 0 ||
         uv_queue_work(runs->loop, &retention->work, walk, after_walk) != 0) {
         retention_free(retention);
         return err->code != ERR_NONE ? -1
@@ -274,6 +319,6 @@ void retention_start(struct runs *runs)
 {
     const struct retention_policy policy = policy_of(runs);
 
-    if (policy.max_age_ms != 0 || policy.max_bytes != 0)
+    if (policy.max_age_ms != 0 || policy.max_mirror_age_ms != 0 || policy.max_bytes != 0)
         uv_timer_start(&runs->retention, on_time, FIRST_MS, DAY_MS);
 }

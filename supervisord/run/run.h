@@ -116,11 +116,12 @@ struct runs_options {
     struct sandbox_options sandbox;
     struct sandbox_limits limits;
     struct machine_limits machine;
-    const char *machine_root; /* put before /proc; NULL or "": the real one */
-    uint32_t disk_mib;        /* of a session's files; 0: not watched */
-    uint32_t retention_days;  /* sessions not used for longer go; 0: never */
-    uint32_t retention_mib;   /* beyond it those used longest ago go; 0: never */
-    uint32_t checkpoint_mib;  /* of a session's checkpoints; 0: there are none */
+    const char *machine_root;       /* put before /proc; NULL or "": the real one */
+    uint32_t disk_mib;              /* of a session's files; 0: not watched */
+    uint32_t retention_days;        /* sessions not used for longer go; 0: never */
+    uint32_t retention_mirror_days; /* the same for mirrors */
+    uint32_t retention_mib;         /* beyond it those used longest ago go; 0: never */
+    uint32_t checkpoint_mib;        /* of a session's checkpoints; 0: there are none */
     uint32_t checkpoint_count;
     uint32_t checkpoint_seconds; /* between them while a run works; 0: only at its turns */
     uint32_t output_mib;         /* of a run's events; 0: not limited */
@@ -259,6 +260,7 @@ bool runs_backup_at_work(const struct runs *runs);
 /* What is, or would be, deleted by age and disk use, those used longest ago first. */
 struct retained {
     struct id id;
+    bool mirror; /* no session, but the mirror of the repository in TITLE, "" if it isn't whole */
     char *title;
     uint64_t used_ms;
     uint64_t bytes;

@@ -10,6 +10,8 @@
 #include "common/str.h"
 #include "workspace/git_command.h"
 
+#define MIRROR_PACKS_MAX 16
+
 /* git as it fetches: it follows no redirect, since what the run may read and push has one address.
  */
 static void add_fetcher(struct git_command *command)
@@ -75,7 +77,7 @@ void git_mirror(struct git_command *command, const struct git_mirror_wish *wish)
         "set -e; cd -- \"$1\"; chmod 755 .; "
         "if [ -n \"$5\" ]; then find . -mindepth 1 -delete; fi; "
         "git init --quiet --bare --object-format=\"$4\" r.git; cd r.git; "
-        "find objects -name 'tmp_*' -delete; "
+        "find objects -name 'tmp_*' -delete; find objects/pack -name '.tmp-*' -delete; "
         "git config remote.origin.url \"$2\"; "
         "git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; "
         "f() { git -c gc.auto=0 -c fetch.unpackLimit=1 -c http.followRedirects=false "
@@ -90,10 +92,18 @@ void git_mirror(struct git_command *command, const struct git_mirror_wish *wish)
         "sed -n 's/^?//p' >/tmp/missing; "
         "if [ -s /tmp/missing ]; then f --no-tags --filter=blob:none --stdin origin </tmp/missing; "
         "fi; fi; "
-        "git pack-refs --all";
+        "git pack-refs --all; "
+        /* One pack a fetch: now and then they become one, as they are, without a search for what
+         * could be stored more tightly. Who copies one that goes meanwhile does without a mirror.
+         */
+        "if [ \"$(ls objects/pack/*.pack | wc -l)\" -gt \"$6\" ]; then "
+        "nice git -c pack.threads=1 -c pack.window=0 -c pack.writeReverseIndex=false "
+        "repack -a -d -q || true; fi";
+    AUTO_FREE
+    char *packs = mem_printf("%d", MIRROR_PACKS_MAX);
 
     git_command_script(command, script, wish->folder, wish->url, wish->filter, wish->format,
-                       wish->fresh ? "fresh" : "", NULL);
+                       wish->fresh ? "fresh" : "", packs, NULL);
 }
 
 void git_size(struct git_command *command, const char *folder)

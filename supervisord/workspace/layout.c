@@ -107,22 +107,40 @@ void workspace_clear_caches(const struct workspace_layout *layout)
         closedir(dir);
 }
 
-int workspace_remove_empty(const struct workspace_layout *layout, struct error *err)
+static int remove_folders(const char *const *folders, size_t count, struct error *err)
 {
-    const char *const folders[] = { layout->workspace, layout->home, layout->caches,
-                                    layout->checkpoints, layout->session };
-
-    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+    for (size_t i = 0; i < count; i++) {
         if (rmdir(folders[i]) < 0 && errno != ENOENT)
             return error_set(err, ERR_SYSTEM, errno, "remove folder %s", folders[i]);
     }
     return 0;
 }
 
+int workspace_remove_empty(const struct workspace_layout *layout, struct error *err)
+{
+    const char *const folders[] = { layout->workspace, layout->home, layout->caches,
+                                    layout->checkpoints, layout->session };
+
+    return remove_folders(folders, ARRAY_LEN(folders), err);
+}
+
 /* Mirrors ------------------------------------------------------------------------------------- */
 
 #define MIRROR_OLD_S (24 * 3600)
 #define MARK_MAX 8192
+#define MIRROR_NAME_LEN 16
+
+/* NAME is taken. */
+static void init_mirror(struct workspace_mirror *mirror, const char *state_dir, char *name,
+                        uid_t uid)
+{
+    mirror->name = name;
+    mirror->parent = mem_printf("%s/mirrors", state_dir);
+    mirror->own = mem_printf("%s/%s", mirror->parent, mirror->name);
+    mirror->folder = mem_printf("%s/repository", mirror->own);
+    mirror->mark = mem_printf("%s/whole", mirror->own);
+    mirror->uid = uid;
+}
 
 void workspace_mirror_init(struct workspace_mirror *mirror, const char *state_dir, const char *url,
                            uid_t uid)
@@ -130,12 +148,17 @@ void workspace_mirror_init(struct workspace_mirror *mirror, const char *state_di
     uint64_t hash = str_hash(STR_HASH_START, url);
 
     /* Two addresses may have one name: the mark says whose it is. */
-    mirror->name = mem_printf("%016llx", (unsigned long long)hash);
-    mirror->parent = mem_printf("%s/mirrors", state_dir);
-    mirror->own = mem_printf("%s/%s", mirror->parent, mirror->name);
-    mirror->folder = mem_printf("%s/repository", mirror->own);
-    mirror->mark = mem_printf("%s/whole", mirror->own);
-    mirror->uid = uid;
+    init_mirror(mirror, state_dir, mem_printf("%016llx", (unsigned long long)hash), uid);
+}
+
+void workspace_mirror_copy(struct workspace_mirror *to, const struct workspace_mirror *from)
+{
+    *to = (struct workspace_mirror){ .name = mem_strdup(from->name),
+                                     .parent = mem_strdup(from->parent),
+                                     .own = mem_strdup(from->own),
+                                     .folder = mem_strdup(from->folder),
+                                     .mark = mem_strdup(from->mark),
+                                     .uid = from->uid };
 }
 
 void workspace_mirror_finish(struct workspace_mirror *mirror)
@@ -191,4 +214,58 @@ int workspace_mirror_unmark(const struct workspace_mirror *mirror, struct error 
     if (unlink(mirror->mark) < 0 && errno != ENOENT)
         return error_set(err, ERR_SYSTEM, errno, "remove %s", mirror->mark);
     return 0;
+}
+
+static bool is_mirror_name(const char *name)
+{
+    return strlen(name) == MIRROR_NAME_LEN && strspn(name, "0123456789abcdef") == MIRROR_NAME_LEN;
+}
+
+/* Its mark is as young as its newest content; without one it counts by the folder. */
+static uint64_t used_of(const struct workspace_mirror *mirror, char **url)
+{
+    struct error ignored = ERROR_INIT;
+    struct stat st;
+    size_t len;
+    bool whole = stat(mirror->mark, &st) == 0 &&
+                 fd_read_file(mirror->mark, MARK_MAX, url, &len, &ignored) == 0;
+
+    if (whole)
+        (*url)[strcspn(*url, "\n")] = '\0';
+    else if (lstat(mirror->own, &st) < 0)
+        return 0;
+    return st.st_mtime > 0 ? (uint64_t)st.st_mtime * 1000 : 0;
+}
+
+void workspace_mirrors_each(const char *state_dir, uid_t uid,
+                            void (*each)(void *data, struct workspace_mirror *mirror,
+                                         const char *url, uint64_t used_ms),
+                            void *data)
+{
+    AUTO_FREE
+    char *parent = mem_printf("%s/mirrors", state_dir);
+    DIR *dir = opendir(parent);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct workspace_mirror mirror;
+        AUTO_FREE
+        char *url = NULL;
+        uint64_t used_ms;
+
+        if (!is_mirror_name(entry->d_name))
+            continue;
+        init_mirror(&mirror, state_dir, mem_strdup(entry->d_name), uid);
+        used_ms = used_of(&mirror, &url);
+        each(data, &mirror, url != NULL ? url : "", used_ms);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+int workspace_mirror_remove_empty(const struct workspace_mirror *mirror, struct error *err)
+{
+    const char *const folders[] = { mirror->folder, mirror->own };
+
+    return remove_folders(folders, ARRAY_LEN(folders), err);
 }

@@ -58,6 +58,7 @@ enum workspace_mirror_age { WORKSPACE_MIRROR_NONE, WORKSPACE_MIRROR_OLD, WORKSPA
 
 void workspace_mirror_init(struct workspace_mirror *mirror, const char *state_dir, const char *url,
                            uid_t uid);
+void workspace_mirror_copy(struct workspace_mirror *to, const struct workspace_mirror *from);
 void workspace_mirror_finish(struct workspace_mirror *mirror);
 int workspace_mirror_make(const struct workspace_mirror *mirror, struct error *err);
 /* Old ones are whole, too. */
@@ -66,6 +67,14 @@ enum workspace_mirror_age workspace_mirror_age(const struct workspace_mirror *mi
 int workspace_mirror_mark(const struct workspace_mirror *mirror, const char *url,
                           const char *filter, struct error *err);
 int workspace_mirror_unmark(const struct workspace_mirror *mirror, struct error *err);
+/* Every mirror that there is, whole or not, of UID, which EACH takes over. URL is "" for one that
+ * isn't whole; USED_MS: when it was last made or brought up to date. */
+void workspace_mirrors_each(const char *state_dir, uid_t uid,
+                            void (*each)(void *data, struct workspace_mirror *mirror,
+                                         const char *url, uint64_t used_ms),
+                            void *data);
+/* Removes the folders, in which nothing may be left. */
+int workspace_mirror_remove_empty(const struct workspace_mirror *mirror, struct error *err);
 
 /* Repository addresses
  * ------------------------------------------------------------------------------------------ */

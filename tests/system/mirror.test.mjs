@@ -7,7 +7,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { bare, commit } from './awkward-repositories.mjs';
 import { Forge } from './forge.mjs';
-import { killHard, waitFor, withLab } from './lab.mjs';
+import { killHard, must, waitFor, withLab } from './lab.mjs';
 import { initsOf, killNow, restart } from './living.mjs';
 
 const main = 'refs/heads/main';
@@ -148,4 +148,76 @@ test('a mirror that dies while it is made does not count, whoever died', { timeo
             assert.ok(copied.fetched < 64 << 10, `${copied.fetched}`);
             fs.rmSync(path.join(lab.state, 'mirrors'), { recursive: true });
         });
+}));
+
+const old = (folder, days) => {
+    const then = Date.now() / 1000 - days * 86400;
+    fs.utimesSync(path.join(folder, 'whole'), then, then);
+};
+
+test('what came in many pieces becomes one, and what nobody needs goes', { timeout: 300000 }, () => withLarge(async (lab, forge, folder) => {
+    await work(lab, 'true');
+    await whole(lab);
+    await settled(lab);
+    const [mirror] = mirrorsOf(lab);
+    const r = path.join(mirror, 'repository/r.git');
+    const packs = () => fs.readdirSync(path.join(r, 'objects/pack')).filter(name => name.endsWith('.pack'));
+    const owner = fs.statSync(r);
+    for (let number = 0; number < 20; number++)
+        await must('sh', ['-c', `cd "$0" && echo ${number} | git -c safe.directory='*' hash-object -w --stdin | git -c safe.directory='*' pack-objects -q objects/pack/pack`, r]);
+    await must('find', [r, '-exec', 'chown', `${owner.uid}:${owner.gid}`, '{}', '+']);
+    assert.ok(packs().length > 20);
+    await bare(folder, commit(main, { README: 'new\n' }, { parent: `${main}^0` }));
+    old(mirror, 2);
+    await work(lab, 'true');
+    await waitFor('it is up to date', () => Date.now() - fs.statSync(path.join(mirror, 'whole')).mtimeMs < 86400000, 60000);
+    await settled(lab);
+    assert.ok(packs().length <= 2, packs().join(' '));
+    const copied = await work(lab, look);
+    assert.equal(copied.output, 'new\n9', JSON.stringify(copied.view));
+    assert.ok(copied.fetched < 64 << 10, `${copied.fetched}`);
+
+    // By age: not while somebody is about to copy it. What is not ours stays.
+    const foreign = path.join(lab.state, 'mirrors', 'notes');
+    fs.mkdirSync(foreign);
+    const retention = (...args) => lab.ctlJson(['retention', ...args]);
+    assert.deepEqual((await retention('--dry-run')).mirrors, []);
+    old(mirror, 40);
+    let release;
+    const gate = new Promise(resolve => { release = resolve; });
+    let held = false;
+    forge.before = () => { held = true; return gate; };
+    const { runId } = await lab.startScript('true', { repository: address });
+    await waitFor('it asks the server', () => held, 60000);
+    assert.deepEqual((await retention('--dry-run')).mirrors, []);
+    assert.deepEqual((await retention()).mirrors, []);
+    // The clone brings an old one up to date, so that one counts as used.
+    forge.before = () => {};
+    release();
+    assert.equal((await lab.ended(runId)).status, 'completed');
+    await waitFor('it is up to date', () => Date.now() - fs.statSync(path.join(mirror, 'whole')).mtimeMs < 86400000, 60000);
+    await settled(lab);
+    assert.deepEqual((await retention()).mirrors, []);
+    old(mirror, 40);
+    const dry = await retention('--dry-run');
+    assert.deepEqual(dry.mirrors.map(each => [each.repository, each.reason, each.removed]), [[address, 'age', false]]);
+    assert.deepEqual(dry.sessions, []);
+    assert.ok(dry.mirrors[0].bytes > 4 << 20);
+    assert.match((await lab.ctl(['retention', '--dry-run'])).stdout, /\(mirror\).*age +would go +https:\/\/github\.com\/owner\/large/);
+    assert.ok(fs.existsSync(path.join(mirror, 'whole')));
+    assert.deepEqual((await retention()).mirrors, dry.mirrors.map(each => ({ ...each, removed: true })));
+    assert.ok(!fs.existsSync(mirror) && fs.existsSync(foreign));
+    assert.equal((await work(lab, look)).output, 'new\n9');
+    await whole(lab);
+    await settled(lab);
+
+    // By disk: before any session.
+    lab.writeConfig({ services: { github: { target: forge.origin } }, workspace: { mirrorMiB: 2 }, retention: { maxDiskMiB: 1 } });
+    await killNow(await lab.supervisorPid());
+    await restart(lab);
+    const disk = await retention('--dry-run');
+    assert.deepEqual(disk.mirrors.map(each => [each.repository, each.reason]), [[address, 'disk']]);
+    fs.rmSync(path.join(mirrorsOf(lab).find(each => each !== foreign), 'whole'));
+    assert.deepEqual((await retention()).mirrors.map(each => [each.repository, each.removed]), [[undefined, true]], 'one that is not whole as well');
+    assert.deepEqual(mirrorsOf(lab), [foreign]);
 }));

@@ -151,7 +151,7 @@ TEST(every_setting_is_read_from_the_file)
         "  \"backup\": { \"endpoint\": \"https://s3.example\", \"region\": \"r\", \"bucket\": "
         "\"b\",\n"
         "    \"accessKey\": \"A\", \"secretKey\": \"S\" },\n"
-        "  \"retention\": { \"days\": 10, \"maxDiskMiB\": 11 },\n"
+        "  \"retention\": { \"days\": 10, \"maxDiskMiB\": 11, \"mirrorDays\": 12 },\n"
         "  \"workspace\": { \"cloneMinutes\": 2, \"filter\": \"none\", \"mirrorMiB\": 7, "
         "\"branch\": \"{id}\",\n"
         "                 \"gitName\": \"A\", \"gitEmail\": \"a@b\" },\n"
@@ -203,6 +203,7 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_STR(config->backup_secret_key, "S");
     CHECK_EQ(config->retention_days, 10);
     CHECK_EQ(config->retention_mib, 11);
+    CHECK_EQ(config->retention_mirror_days, 12);
     CHECK_STR(config->setup_allow[0], "npm ci");
     CHECK_EQ(config->local_repository_count, 3u);
     CHECK_STR(config->local_repositories[0], "/home/someone/src");

@@ -26,7 +26,7 @@ static void fill(struct retention_session *sessions)
     static const uint64_t used[COUNT] = { 500, 100, 300, 900, 100 };
 
     for (size_t i = 0; i < COUNT; i++)
-        sessions[i] = (struct retention_session){ used[i], 10, true, RETENTION_KEEP };
+        sessions[i] = (struct retention_session){ .used_ms = used[i], .bytes = 10, .may_go = true };
 }
 
 TEST(nothing_goes_without_a_policy)
@@ -86,4 +86,25 @@ TEST(age_comes_first_and_gives_room)
     fill(sessions);
     choose(&policy, sessions, verdicts);
     CHECK_STR(verdicts, "kakka");
+}
+
+TEST(mirrors_have_an_age_of_their_own_and_go_first_for_want_of_disk)
+{
+    struct retention_policy policy = { .max_mirror_age_ms = 600 };
+    struct retention_session sessions[COUNT];
+    char verdicts[COUNT + 1];
+
+    fill(sessions);
+    sessions[1].mirror = sessions[3].mirror = true;
+    choose(&policy, sessions, verdicts);
+    CHECK_STR(verdicts, "kakkk");
+    policy = (struct retention_policy){ .max_bytes = 40 };
+    choose(&policy, sessions, verdicts);
+    CHECK_STR(verdicts, "kdkkk");
+    policy.max_bytes = 20;
+    choose(&policy, sessions, verdicts);
+    CHECK_STR(verdicts, "kdkdd");
+    sessions[3].may_go = false;
+    choose(&policy, sessions, verdicts);
+    CHECK_STR(verdicts, "kddkd");
 }
