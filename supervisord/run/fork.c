@@ -102,18 +102,21 @@ static void take_branches(struct fork *fork, const struct buf *output)
     }
 }
 
+static void settle(struct fork *fork, const struct buf *output)
+{
+    struct error err = ERROR_INIT;
+
+    take_branches(fork, output);
+    session_change(fork->runs, &fork->session.id, set_whole, fork, &err);
+    finish(fork, err.code != ERR_NONE ? &err : NULL);
+}
+
 static void on_branched(void *data, const struct command_result *result, const struct error *err)
 {
-    struct fork *fork = data;
-    struct error local = ERROR_INIT;
-
-    if (err != NULL) {
-        local = *err;
-    } else {
-        take_branches(fork, result->out);
-        session_change(fork->runs, &fork->session.id, set_whole, fork, &local);
-    }
-    finish(fork, local.code != ERR_NONE ? &local : NULL);
+    if (err != NULL)
+        finish(data, err);
+    else
+        settle(data, result->out);
 }
 
 /* Two sessions on one branch would overwrite each other's work where it is pushed. */
@@ -144,13 +147,25 @@ static int branch_off(struct fork *fork, struct error *err)
     return chore_start(&fork->chore, fork->runs, &options, err);
 }
 
+static bool has_branches(const struct session_record *session)
+{
+    for (size_t i = 0; i < session->place_count; i++) {
+        if (has_branch(&session->places[i]))
+            return true;
+    }
+    return false;
+}
+
 static void on_unpacked(void *data, const struct error *err)
 {
     struct fork *fork = data;
     struct error local = ERROR_INIT;
+    const struct buf none = BUF_INIT(1);
 
     if (err != NULL)
         finish(fork, err);
+    else if (!has_branches(&fork->session))
+        settle(fork, &none);
     else if (branch_off(fork, &local) < 0)
         finish(fork, &local);
 }
