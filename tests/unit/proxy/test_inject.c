@@ -312,7 +312,7 @@ TEST(a_secret_is_shut_before_the_loop_sleeps)
     for (int i = 0; i < 3; i++) {
         AUTO_FREE
         char *text = lines(rig);
-        CHECK(rig->cache.open);
+        CHECK(text != NULL && rig->cache.open);
     }
     inject_cache_rest(&rig->cache);
     CHECK(!rig->cache.open);
@@ -320,6 +320,7 @@ TEST(a_secret_is_shut_before_the_loop_sleeps)
     put(rig, "sk-ant-9876543210"); /* another secret meanwhile */
     AUTO_FREE
     char *before = lines(rig);
+    CHECK_HAS(before, "x-api-key: sk-ant-9876543210\n");
     put(rig, "sk-ant-1111111111");
     AUTO_FREE
     char *after = lines(rig);
