@@ -419,6 +419,7 @@ static int start_runs(struct supervisor *supervisor, struct error *err)
         .stall_minutes = config->stall_minutes,
         .model_failures = config->model_failures,
         .model_requests = config->model_requests,
+        .model_retries = config->model_retries,
         .model_tokens = config->model_tokens,
         .model_microdollars = (uint64_t)config->model_cents * 10000,
         .model_head_seconds = config->model_head_seconds,

@@ -147,6 +147,8 @@ struct agent_driver {
     /* A resume hears only what is still to come: an answer that was read and not recorded is lost.
      */
     bool resumes_blind;
+    /* What it starts may give up on a model that is busy, and isn't known to ask again. */
+    bool asks_once;
     /* Its own lasting program inside, or the folder of such, which is there when a prompt has ended
      * and no leftover of it; NULL: none. */
     const char *program;

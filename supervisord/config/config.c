@@ -628,6 +628,9 @@ const struct setting config_settings[] = {
         "model.retryWaitSeconds", model_retry_wait_seconds, 1, 86400, 600,
         "SANDBOX_MCP_MODEL_RETRY_WAIT_SECONDS",
         "a run ends when its model has failed for so long, or wants to be left alone for longer"),
+    U32_ROW("model.retries", model_retries, 0, 10, 3, "SANDBOX_MCP_MODEL_RETRIES",
+            "how often the proxy asks a model that is busy (429, 529) again for runs of the agent "
+            "shell; other agents do so by themselves"),
     U32_ROW("model.requestsPerRun", model_requests, 0, 10000000, 5000,
             "SANDBOX_MCP_MODEL_REQUESTS_PER_RUN", "model requests of one run; 0: no limit"),
     U32_ROW("model.tokensPerRun", model_tokens, 0, 4000000000, 0,

@@ -153,6 +153,7 @@ struct config {
     uint32_t model_retry_wait_seconds; /* from the first of them on */
     uint32_t model_requests;           /* of one run; 0: no limit */
     uint32_t model_tokens;             /* the same, as the next */
+    uint32_t model_retries; /* of a model that is busy, for what doesn't ask again by itself */
     uint32_t model_cents;
     uint32_t stall_minutes; /* no sign of progress: stalled */
     char *backup_endpoint;  /* of storage that speaks S3; "" none */

@@ -45,6 +45,8 @@ struct body_gate {
     const struct body_gate_kind *kind;
     enum body_gate_state state;
     struct buf held;
+    size_t sent; /* of what is held, once it is open */
+    bool ended;  /* the body */
     struct body_refusal refusal;
     uint64_t drained;
     bool reads_answer;

@@ -37,27 +37,48 @@ static void hide_token(struct exchange *exchange, struct buf *detail)
     token_hide(detail->data);
 }
 
+static struct proxy_decision describe(const struct client_conn *conn)
+{
+    const struct exchange *exchange = &conn->exchange;
+    const struct service *service = exchange->decision.service;
+
+    return (struct proxy_decision){
+        .run_id = conn->run->id,
+        .service = service != NULL ? service->name : "",
+        .method = exchange->method,
+        .host = exchange->host,
+        .path = exchange->decision.path,
+        .detail = "",
+        .request_bytes = exchange->request_bytes,
+        .response_bytes = exchange->response_bytes,
+        .milliseconds = client_now_ms(conn) - exchange->started_ms,
+    };
+}
+
+void client_record_attempt(struct client_conn *conn, const char *reason)
+{
+    const struct proxy_options *options = &conn->run->proxy->options;
+    struct proxy_decision decision = describe(conn);
+
+    decision.verdict = AUDIT_ERROR;
+    decision.reason = reason;
+    decision.status = (uint32_t)conn->exchange.status;
+    if (options->on_decision != NULL)
+        options->on_decision(options->data, &decision);
+}
+
 /* The one place that ends an exchange. STATUS 0: the connection was cut. */
 void client_record(struct client_conn *conn, enum audit_verdict verdict, const char *reason,
                    int status)
 {
     struct exchange *exchange = &conn->exchange;
     const struct proxy_options *options = &conn->run->proxy->options;
-    const struct service *service = exchange->decision.service;
     AUTO_BUF struct buf detail = BUF_INIT(1u << 20);
-    struct proxy_decision decision = {
-        .run_id = conn->run->id,
-        .service = service != NULL ? service->name : "",
-        .method = exchange->method,
-        .host = exchange->host,
-        .path = exchange->decision.path,
-        .verdict = verdict,
-        .reason = reason,
-        .status = (uint32_t)status,
-        .request_bytes = exchange->request_bytes,
-        .response_bytes = exchange->response_bytes,
-        .milliseconds = client_now_ms(conn) - exchange->started_ms,
-    };
+    struct proxy_decision decision = describe(conn);
+
+    decision.verdict = verdict;
+    decision.reason = reason;
+    decision.status = (uint32_t)status;
 
     if (!conn->active)
         return;

@@ -82,8 +82,9 @@ static void on_body_end(void *data, struct http_conn *http)
     struct client_conn *conn = data;
 
     (void)http;
-    client_gate_end(conn);
-    if (conn->exchange.upstream != NULL)
+    if (conn->exchange.gate != NULL)
+        client_gate_end(conn);
+    else if (conn->exchange.upstream != NULL)
         upstream_send_end(conn->exchange.upstream);
     if (conn->exchange.relay != NULL)
         relay_on_body_end(conn->exchange.relay);

@@ -5,6 +5,9 @@
 #include "proxy/git_push.h"
 #include "proxy/graphql.h"
 
+/* Little enough to be queued while there is no connection yet. */
+#define PIECE_BYTES (64u << 10)
+
 static void on_pushed(void *data)
 {
     run_note_pushed(data);
@@ -50,18 +53,54 @@ struct body_gate *client_gate_new(struct client_conn *conn, const struct http_re
     return git_push_gate_new(request, &options);
 }
 
+/* In pieces, as the upstream has room for them; then what follows. */
+static void send_held(struct client_conn *conn)
+{
+    struct upstream *upstream = conn->exchange.upstream;
+    struct body_gate *gate = conn->exchange.gate;
+    bool room = true;
+
+    while (room && gate->sent < gate->held.len) {
+        size_t left = gate->held.len - gate->sent;
+        size_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+
+        room = upstream_send(upstream, gate->held.data + gate->sent, piece);
+        gate->sent += piece;
+    }
+    if (gate->sent < gate->held.len)
+        return;
+    if (!client_model_keeps(conn)) {
+        buf_finish(&gate->held);
+        gate->sent = 0;
+    }
+    if (gate->ended)
+        upstream_send_end(upstream);
+    else if (room)
+        http_conn_resume_body(conn->http);
+}
+
 void client_gate_open(struct client_conn *conn)
 {
     struct exchange *exchange = &conn->exchange;
 
-    if (exchange->decision.model && !client_model_goes(conn))
+    if (!client_model_goes(conn))
         return;
     client_pass_on(conn, exchange->request);
     if (exchange->upstream == NULL)
         return; /* answered, and the exchange is over */
-    if (!upstream_send(exchange->upstream, exchange->gate->held.data, exchange->gate->held.len))
-        http_conn_pause_body(conn->http);
-    buf_finish(&exchange->gate->held);
+    exchange->gate->sent = 0;
+    http_conn_pause_body(conn->http);
+    send_held(conn);
+}
+
+bool client_gate_sends(struct client_conn *conn)
+{
+    struct body_gate *gate = conn->exchange.gate;
+
+    if (gate == NULL || gate->sent == gate->held.len)
+        return false;
+    send_held(conn);
+    return true;
 }
 
 static void answer_shut_gate(struct client_conn *conn)
@@ -91,7 +130,14 @@ bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len)
 {
     struct body_gate *gate = conn->exchange.gate;
 
-    if (gate == NULL || gate->state == BODY_GATE_OPEN)
+    if (gate == NULL)
+        return false;
+    if (gate->state == BODY_GATE_OPEN && gate->sent < gate->held.len) {
+        buf_append(&gate->held, bytes, len); /* read before the pause */
+        BUG_ON(gate->held.failed);
+        return true;
+    }
+    if (gate->state == BODY_GATE_OPEN)
         return false;
     if (body_gate_feed(gate, bytes, len) == BODY_GATE_OPEN)
         client_gate_open(conn);
@@ -104,8 +150,12 @@ void client_gate_end(struct client_conn *conn)
 {
     struct body_gate *gate = conn->exchange.gate;
 
-    if (gate == NULL || gate->state == BODY_GATE_OPEN)
+    gate->ended = true;
+    if (gate->state == BODY_GATE_OPEN) {
+        if (conn->exchange.upstream != NULL && gate->sent == gate->held.len)
+            upstream_send_end(conn->exchange.upstream);
         return;
+    }
     if (body_gate_end(gate) == BODY_GATE_OPEN)
         client_gate_open(conn);
     else

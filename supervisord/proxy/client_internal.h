@@ -38,7 +38,10 @@ struct exchange {
     uint64_t response_bytes;
     const char *refused;    /* reason, when the http layer refused the body */
     struct body_gate *gate; /* NULL: the body needs no judge */
-    bool waits;             /* for room in its run's budget, behind its open gate */
+    /* Behind its open gate, for room in its run's budget; for the time to ask a busy model again.
+     */
+    enum { WAITS_NOT, WAITS_FOR_ROOM, WAITS_TO_RETRY } waits;
+    unsigned retries; /* that were made */
 };
 
 struct client_conn {
@@ -68,6 +71,8 @@ void client_exchange_finish(struct exchange *exchange);
 /* The one place that ends an exchange. STATUS 0: the connection was cut. */
 void client_record(struct client_conn *conn, enum audit_verdict verdict, const char *reason,
                    int status);
+/* A record of an attempt whose answer was not for the client; the exchange goes on. */
+void client_record_attempt(struct client_conn *conn, const char *reason);
 /* An error in the form that clients of model services understand. Not recorded. */
 void client_answer_error(struct client_conn *conn, int status, const char *type, const char *code,
                          const char *message, const char *hint);
@@ -94,6 +99,13 @@ bool client_model_allows(struct client_conn *conn);
 struct body_gate *client_model_gate(struct client_conn *conn, const struct http_request *request);
 /* Sets aside what the request behind its open gate may use. False: it was refused, or waits. */
 bool client_model_goes(struct client_conn *conn);
+/* What is held may have to be sent again. */
+bool client_model_keeps(const struct client_conn *conn);
+/* An answer has begun. True: it is not for the client, who waits for another one. */
+bool client_model_retries(struct client_conn *conn, const struct http_response_head *head);
+/* A piece of that answer, and its end. */
+void client_model_drop(struct client_conn *conn, const char *bytes, size_t len);
+void client_model_dropped(struct client_conn *conn);
 /* It is over. DECISION gets what it used; others that wait may go. */
 void client_model_settle(struct client_conn *conn, struct proxy_decision *decision);
 /* The connection is over. */
@@ -106,7 +118,10 @@ struct body_gate *client_gate_new(struct client_conn *conn, const struct http_re
 bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len);
 /* What was held goes on. */
 void client_gate_open(struct client_conn *conn);
+/* The body is over; also tells the upstream, once it has what was held. */
 void client_gate_end(struct client_conn *conn);
+/* The upstream has room. True: it is for what is held. */
+bool client_gate_sends(struct client_conn *conn);
 
 /* client_tunnel.c */
 void client_open_tunnel(struct client_conn *conn);

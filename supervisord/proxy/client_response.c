@@ -144,6 +144,8 @@ static void on_upstream_head(void *data, const struct http_response_head *head)
     struct http_headers headers;
 
     run_note_traffic(conn->run);
+    if (client_model_retries(conn, head))
+        return;
     if (!prepare_decode(exchange, head)) {
         exchange->unreadable = "upstream_encoding";
         return;
@@ -211,6 +213,10 @@ static bool on_upstream_body(void *data, const char *bytes, size_t len)
     run_note_traffic(conn->run);
     if (exchange->unreadable != NULL)
         return true; /* dropped; the end says why */
+    if (exchange->waits != WAITS_NOT) {
+        client_model_drop(conn, bytes, len);
+        return true;
+    }
     if (exchange->gate != NULL && exchange->gate->reads_answer && exchange->status == 200)
         exchange->gate->kind->on_answer(exchange->gate, bytes, len);
     exchange->response_bytes += len;
@@ -222,7 +228,8 @@ static void on_upstream_room(void *data)
 {
     struct client_conn *conn = data;
 
-    http_conn_resume_body(conn->http);
+    if (!client_gate_sends(conn))
+        http_conn_resume_body(conn->http);
 }
 
 static void on_upstream_end(void *data, enum upstream_end end)
@@ -232,6 +239,10 @@ static void on_upstream_end(void *data, enum upstream_end end)
     int status = exchange->status;
 
     exchange->upstream = NULL;
+    if (exchange->waits != WAITS_NOT) {
+        client_model_dropped(conn);
+        return;
+    }
     if (exchange->unreadable == NULL && end == UPSTREAM_END_OK && exchange->decode != NULL &&
         exchange->response_bytes > 0 && !decode_ended(exchange->decode))
         exchange->unreadable = "upstream_encoding";

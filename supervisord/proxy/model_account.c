@@ -242,3 +242,24 @@ void model_account_close(struct model_account *account, struct run *run, struct 
         model_watch_finish(&account->watch);
     *account = (struct model_account){ 0 };
 }
+
+void model_account_unwatch(struct model_account *account)
+{
+    if (account->watched)
+        model_watch_finish(&account->watch);
+    account->watched = false;
+    account->retry_after_ms = 0;
+}
+
+void model_account_again(struct model_account *account, struct run *run, struct inject_veil *veil,
+                         int status)
+{
+    struct proxy_model_news news = {
+        .run_id = run->id, .status = (uint32_t)status, .reason = "status", .words = "", .type = ""
+    };
+
+    model_watch_end(&account->watch);
+    tell(account, run, veil, &news);
+    model_account_unwatch(account);
+    account->asked = false;
+}

@@ -36,6 +36,11 @@ enum budget_verdict model_account_set_aside(struct model_account *account, struc
 /* EVENT_STREAM: one whose events can be read. */
 void model_account_head(struct model_account *account, struct run *run,
                         const struct http_response_head *head, bool event_stream);
+/* That answer is not the account's business after all: as before its head. */
+void model_account_unwatch(struct model_account *account);
+/* It was an answer that the client doesn't see, of STATUS; the same request goes on again. */
+void model_account_again(struct model_account *account, struct run *run, struct inject_veil *veil,
+                         int status);
 void model_account_body(struct model_account *account, const char *bytes, size_t len);
 /* The answer's body is over. False: it was an event stream that had not had its final event. */
 bool model_account_whole(struct model_account *account);

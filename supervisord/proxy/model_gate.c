@@ -11,7 +11,8 @@ struct model_gate {
     struct body_gate gate; /* first */
     struct model_request request;
     size_t size;
-    char *path;
+    bool whole; /* it was held to its end */
+    char *path; /* NULL: nothing is limited */
 };
 
 static enum body_gate_state refuse(struct body_gate *gate)
@@ -25,9 +26,14 @@ static enum body_gate_state look(struct body_gate *gate, bool ended)
 {
     struct model_gate *model = CONTAINER_OF(gate, struct model_gate, gate);
 
+    if (!ended && model->path == NULL && gate->held.len > MODEL_GATE_KEPT)
+        return BODY_GATE_OPEN;
     if (!ended)
         return BODY_GATE_READING;
     model->size = gate->held.len;
+    model->whole = true;
+    if (model->path == NULL)
+        return BODY_GATE_OPEN;
     return model_request_read(model->path, gate->held.data, gate->held.len, &model->request)
                ? BODY_GATE_OPEN
                : refuse(gate);
@@ -58,6 +64,21 @@ struct body_gate *model_gate_new(const struct http_request *request, const char 
     if (encoding != NULL && strcasecmp(encoding, "identity") != 0)
         model->gate.state = refuse(&model->gate);
     return &model->gate;
+}
+
+struct body_gate *model_gate_new_keeping(void)
+{
+    struct model_gate *model = NEW(struct model_gate);
+
+    body_gate_init(&model->gate, &model_kind);
+    return &model->gate;
+}
+
+bool model_gate_keeps(struct body_gate *gate)
+{
+    const struct model_gate *model = CONTAINER_OF(gate, struct model_gate, gate);
+
+    return gate->state == BODY_GATE_OPEN && model->whole && model->size <= MODEL_GATE_KEPT;
 }
 
 const struct model_request *model_gate_request(struct body_gate *gate)

@@ -338,6 +338,7 @@ static int grant_run(struct proxy *proxy, const struct proxy_grant *grant,
     run->grant.token = *hash;
     run->budget.requests = grant->model_requests;
     run->budget.used = grant->model_used;
+    run->retries = grant->model_retries;
     run->open = 1;
     proxy->open++;
     list_append(&proxy->runs, &run->link);

@@ -152,6 +152,7 @@ struct proxy_grant {
     size_t service_count;
     uint64_t model_requests;         /* that it has had already, at a restore, */
     struct budget_amount model_used; /* and what these used */
+    uint32_t model_retries; /* how often a busy model is asked again for a client that waits */
     const struct proxy_repository *repositories;
     size_t repository_count;
     const char *pushed; /* from on_pushed of an earlier run; NULL: nothing */

@@ -59,8 +59,9 @@ struct run {
     uint64_t answered;
     struct probe *probe; /* of a run that is one; NULL once it is over */
     struct budget budget;
-    uint64_t cut_at; /* number of requests when an answer was cut off by its greatest length; 0:
-                        none was, or the model was asked on */
+    uint32_t retries; /* of a model request */
+    uint64_t cut_at;  /* number of requests when an answer was cut off by its greatest length; 0:
+                         none was, or the model was asked on */
     char model_words[MODEL_WORDS_MAX]; /* what the last model that failed said */
     uint64_t traffic_ms;               /* when on_traffic was last called */
 };

@@ -93,6 +93,7 @@ static void on_listen(void *data, int fd, const struct error *err)
 {
     struct run *run = data;
     struct proxy_grant grant = { .run_id = run->record.id.text,
+                                 .model_retries = run_model_retries(run),
                                  .model_requests = run->record.usage.requests,
                                  .model_used = { .tokens = run->record.usage.counted_tokens,
                                                  .microdollars =

@@ -263,6 +263,8 @@ void trouble_on_agent_retry(struct run *run, const struct agent_event *event);
 /* The agent has got an answer that it can use. */
 void trouble_on_progress(struct run *run);
 /* The run's model requests are used up. */
+/* How often the proxy asks a busy model again for it. */
+uint32_t run_model_retries(const struct run *run);
 void runs_proxy_refused_model(struct run *run, const char *reason);
 /* When the model's failures are behind the run's: notes the error by their name, and is true. */
 bool trouble_explain(struct run *run);

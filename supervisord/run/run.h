@@ -82,6 +82,7 @@ struct runs_options {
     uint64_t model_requests; /* the proxy has the limits too */
     uint64_t model_tokens;   /* the same, as the next */
     uint64_t model_microdollars;
+    uint32_t model_retries;      /* by the proxy, for agents that don't */
     uint32_t model_head_seconds; /* what agents are told of the proxy's patience with a model */
     uint32_t model_silence_seconds;
     uint32_t model_retry_wait_seconds;

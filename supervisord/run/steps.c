@@ -239,7 +239,8 @@ static int start_sandbox(struct run *run, struct sandbox_spec *spec, struct erro
                                            .on_limit = limits_on_hit,
                                            .data = run };
     struct runs *runs = run->runs;
-    struct proxy_grant grant = { .run_id = run->record.id.text };
+    struct proxy_grant grant = { .run_id = run->record.id.text,
+                                 .model_retries = run_model_retries(run) };
     struct git_grant repositories;
     char token[PROXY_TOKEN_SIZE];
     int rc;

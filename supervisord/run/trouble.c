@@ -170,6 +170,11 @@ static const struct used_up *find_used_up(const char *reason)
     return NULL;
 }
 
+uint32_t run_model_retries(const struct run *run)
+{
+    return run->driver->asks_once ? run->runs->options.model_retries : 0;
+}
+
 void runs_proxy_refused_model(struct run *run, const char *reason)
 {
     const struct used_up *found = find_used_up(reason);

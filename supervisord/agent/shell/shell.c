@@ -484,6 +484,7 @@ static int driver_prepare(const struct agent_options *options, const char *progr
 
 const struct agent_driver shell_driver = {
     .name = "shell",
+    .asks_once = true,
     .locate = NULL,
     .prepare = driver_prepare,
     .check_model = NULL,

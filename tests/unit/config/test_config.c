@@ -158,7 +158,7 @@ TEST(every_setting_is_read_from_the_file)
         "  \"run\": { \"stallMinutes\": 3 },\n"
         "  \"model\": { \"headSeconds\": 11, \"silenceSeconds\": 12, \"failuresInARow\": 13,\n"
         "             \"retryWaitSeconds\": 14, \"requestsPerRun\": 15,\n"
-        "             \"tokensPerRun\": 4000000000, \"centsPerRun\": 16 },\n"
+        "             \"retries\": 4, \"tokensPerRun\": 4000000000, \"centsPerRun\": 16 },\n"
         "  \"notices\": { \"program\": \"/opt/tell\", \"webhook\": \"https://a.example/x\",\n"
         "    \"webhookSecret\": \"HOOK\", \"ntfy\": \"http://b.example/t\", \"ntfyToken\": "
         "\"TOKEN\",\n"
@@ -231,6 +231,7 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->model_failures, 13);
     CHECK_EQ(config->model_retry_wait_seconds, 14);
     CHECK_EQ(config->model_requests, 15);
+    CHECK_EQ(config->model_retries, 4);
     CHECK_EQ(config->model_tokens, 4000000000);
     CHECK_EQ(config->model_cents, 16);
     CHECK_STR(config->notices_program, "/opt/tell");

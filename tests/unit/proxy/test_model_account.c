@@ -331,6 +331,30 @@ TEST(what_cannot_be_measured_is_refused)
     rig_stop(rig);
 }
 
+/* More than may be queued at once, to a service that isn't connected yet. */
+TEST(large_requests_are_held_and_arrive_whole)
+{
+    struct rig *rig = measure((struct budget_limits){ .tokens = 10000000 });
+    const char start[] = "{\"model\":\"any\",\"max_tokens\":5,\"x\":\"";
+    size_t size = 4u << 20;
+    char *body = mem_new_zero(size + 1, 1);
+
+    memset(body, 'x', size);
+    memcpy(body, start, strlen(start));
+    memcpy(body + size - 2, "\"}", 2);
+    AUTO_FREE
+    char *request = mem_printf("POST /proxy/brain/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\n"
+                               "x-api-key: %s\r\nContent-Length: %zu\r\n\r\n%s",
+                               rig->token, size, body);
+    rig->script = used_some;
+    ask_for(rig, request, "HTTP/1.1 200 ");
+    CHECK_EQ(rig->requests, 1);
+    CHECK(memmem(rig->seen.data, rig->seen.len, body, size) != NULL);
+    CHECK_EQ(rig_last(rig)->request_bytes, size);
+    free(body);
+    rig_stop(rig);
+}
+
 static struct rig_upstream *held[20];
 static unsigned held_count;
 
@@ -430,4 +454,190 @@ TEST(an_answer_that_breaks_off_counts_by_what_came)
     CHECK_EQ(rig_last(rig)->output_tokens, 55u); /* its bytes */
     CHECK_STR(rig_last(rig)->detail, "tokens estimated");
     rig_stop(rig);
+}
+
+/* Asking again ----------------------------------------------------------------------------------
+ */
+
+/* The run anew, for clients that don't ask a busy model again by themselves. */
+static struct rig *patient(struct budget_limits limits, uint32_t retries)
+{
+    struct rig *rig = measure(limits);
+    const struct proxy_grant grant = { .run_id = "run_1", .model_retries = retries };
+    struct error err = ERROR_INIT;
+    int fd = listener_tcp_socket("127.0.0.1", 0, &rig->proxy_port, &err);
+
+    proxy_revoke(rig->proxy, "run_1");
+    CHECK_EQ(proxy_grant_run(rig->proxy, &grant, rig->token, rig->hash, &err), 0);
+    CHECK_EQ(proxy_attach(rig->proxy, "run_1", fd, &err), 0);
+    return rig;
+}
+
+static unsigned busy_answers;
+
+#define BUSY(status, wait)                                                                         \
+    "HTTP/1.1 " status " x\r\nRetry-After-Ms: " wait "\r\nContent-Length: 61\r\n\r\n"              \
+    "{\"error\":{\"message\":\"Busy " RIG_SECRET "\"}}"
+
+static void busy_twice(struct rig_upstream *upstream, const char *request)
+{
+    CHECK_HAS(request, "\"max_tokens\":100");
+    CHECK_HAS(request, "x-api-key: " RIG_SECRET);
+    if (busy_answers++ < 2)
+        rig_say(upstream, busy_answers == 1 ? BUSY("429", "10") : BUSY("529", "10"));
+    else
+        used_some(upstream, request);
+}
+
+static void always_busy(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, BUSY("429", "5"));
+}
+
+static void busy_for_long(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, BUSY("429", "31000"));
+}
+
+static void busy_and_hanging(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    if (busy_answers++ == 0)
+        rig_say(upstream, "HTTP/1.1 429 x\r\nRetry-After-Ms: 20\r\nContent-Length: 500\r\n\r\n{");
+    else
+        used_some(upstream, request);
+}
+
+/* For longer than the test takes: whole, and in the midst of its body. */
+static void busy_later(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, BUSY("429", "20000"));
+}
+
+static void busy_and_waiting(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 429 x\r\nRetry-After-Ms: 20000\r\nContent-Length: 500\r\n\r\n{");
+}
+
+TEST(a_busy_model_is_asked_again_for_who_waits)
+{
+    struct rig *rig = patient((struct budget_limits){ .tokens = 300 }, 3);
+
+    busy_answers = 0;
+    rig->script = busy_twice;
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    CHECK_EQ(rig->requests, 3);
+    CHECK_EQ(rig->decision_count, 3);
+    CHECK_STR(rig->decisions[0].reason, "model_retry");
+    CHECK_EQ(rig->decisions[0].status, 429u);
+    CHECK_EQ(rig->decisions[1].status, 529u);
+    CHECK_STR(rig->decisions[2].reason, "ok");
+    CHECK_EQ(rig->decisions[2].output_tokens, 70u);
+    CHECK_EQ(news_count, 3);
+    CHECK_HAS(news[0].words, "Busy ");
+    CHECK(strstr(news[0].words, RIG_SECRET) == NULL);
+    CHECK_EQ(news[1].failures, 2u);
+    CHECK(news[2].good);
+    /* What was set aside was so once, and is given back. */
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    rig_stop(rig);
+}
+
+TEST(a_model_that_stays_busy_has_the_last_word)
+{
+    struct rig *rig = patient((struct budget_limits){ 0 }, 2);
+
+    rig->script = always_busy;
+    think(rig, "any", 100, "HTTP/1.1 429 ");
+    CHECK_EQ(rig->requests, 3);
+    CHECK_STR(rig_last(rig)->reason, "ok");
+    CHECK_EQ(news_count, 3);
+    CHECK_EQ(news[2].failures, 3u);
+    rig_stop(rig);
+}
+
+TEST(who_may_not_be_asked_again_is_not)
+{
+    struct rig *rig = patient((struct budget_limits){ 0 }, 0);
+
+    rig->script = always_busy;
+    think(rig, "any", 100, "HTTP/1.1 429 ");
+    CHECK_EQ(rig->requests, 1);
+    rig_stop(rig);
+    /* Longer waits are the client's. */
+    rig = patient((struct budget_limits){ 0 }, 3);
+    rig->script = busy_for_long;
+    think(rig, "any", 100, "HTTP/1.1 429 ");
+    CHECK_EQ(rig->requests, 1);
+    CHECK_EQ(news_count, 1);
+    rig_stop(rig);
+    /* The run's own limit comes first. */
+    rig = patient((struct budget_limits){ .failures = 2 }, 3);
+    rig->script = always_busy;
+    think(rig, "any", 100, "\"code\":\"model_failures\"");
+    CHECK_EQ(rig->requests, 2);
+    CHECK_STR(rig_last(rig)->reason, "model_failures");
+    rig_stop(rig);
+}
+
+TEST(large_requests_are_not_kept)
+{
+    struct rig *rig = patient((struct budget_limits){ 0 }, 3);
+    size_t size = (1u << 20) + 1;
+    char *body = mem_new_zero(size + 1, 1);
+
+    memset(body, 'x', size);
+    AUTO_FREE
+    char *request = mem_printf("POST /proxy/brain/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:4999\r\n"
+                               "x-api-key: %s\r\nContent-Length: %zu\r\n\r\n%s",
+                               rig->token, size, body);
+    rig->script = always_busy;
+    ask_for(rig, request, "HTTP/1.1 429 ");
+    CHECK_EQ(rig->requests, 1);
+    free(body);
+    rig_stop(rig);
+}
+
+/* An answer that is dropped is not waited for. */
+TEST(a_busy_answer_without_an_end_costs_nothing)
+{
+    struct rig *rig = patient((struct budget_limits){ 0 }, 3);
+
+    busy_answers = 0;
+    rig->script = busy_and_hanging;
+    think(rig, "any", 100, "HTTP/1.1 200 ");
+    CHECK_EQ(rig->decision_count, 2);
+    rig_stop(rig);
+}
+
+TEST(who_waits_for_a_busy_model_may_go_or_be_cut)
+{
+    for (int cut = 0; cut < 2; cut++) {
+        struct rig *rig = patient((struct budget_limits){ .tokens = 300 }, 3);
+        struct rig_client *client = rig_connect(rig);
+        AUTO_FREE
+        char *request = think_request(rig, "any", 100);
+
+        busy_answers = 1;
+        rig->script = cut == 0 ? busy_later : busy_and_waiting;
+        rig_send(client, request);
+        RIG_UNTIL(rig, rig->requests == 1);
+        for (int i = 0; i < 50; i++)
+            uv_run(&rig->loop, UV_RUN_NOWAIT);
+        if (cut == 0) {
+            rig_hang_up(client);
+        } else {
+            proxy_revoke(rig->proxy, "run_1");
+            RIG_UNTIL(rig, client->ended);
+            rig_hang_up(client);
+        }
+        RIG_UNTIL(rig, rig->decision_count >= 1 && rig_last(rig)->status == 0);
+        CHECK_STR(rig_last(rig)->reason, cut == 0 ? "client_abort" : "revoked");
+        CHECK_EQ(rig->requests, 1);
+        rig_stop(rig);
+    }
 }
