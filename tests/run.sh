@@ -37,6 +37,7 @@ need fish command fish
 need systemd command systemd-socket-activate
 # Programs that are tried through the proxy. Go and Java, which are large, are only where they are already.
 need gh file /usr/bin/gh
+need git-lfs command git-lfs
 need python3-requests file /usr/lib/python3/dist-packages/requests/__init__.py
 need libclang-rt-dev file "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 install_needed || die "packages are missing"

@@ -24,6 +24,9 @@ void client_exchange_finish(struct exchange *exchange)
     free(exchange->method);
     free(exchange->host);
     free(exchange->base);
+    free(exchange->storage);
+    if (exchange->collects)
+        buf_finish(&exchange->collected);
     *exchange = (struct exchange){ 0 };
 }
 
@@ -85,6 +88,8 @@ void client_record(struct client_conn *conn, enum audit_verdict verdict, const c
     conn->active = false;
     if (exchange->decision.git == GIT_ENDPOINT_PUSH && exchange->gate != NULL)
         git_push_describe(exchange->gate, &detail);
+    if (exchange->storage != NULL)
+        buf_append_str(&detail, exchange->storage);
     if (inject_veil_found(exchange->veil) > 0)
         buf_printf(&detail, "%sreflected_secret", detail.len > 0 ? "; " : "");
     hide_token(exchange, &detail);
@@ -154,7 +159,7 @@ static bool answer_git(struct client_conn *conn, const struct policy_decision *d
 {
     AUTO_BUF struct buf body = BUF_INIT(ERROR_BODY_MAX);
     struct http_headers headers;
-    bool lfs = decision->git == GIT_ENDPOINT_LFS;
+    bool lfs = decision->git == GIT_ENDPOINT_LFS || decision->git == GIT_ENDPOINT_LFS_BATCH;
 
     if (decision->challenge ||
         (!lfs && decision->git != GIT_ENDPOINT_READ && decision->git != GIT_ENDPOINT_PUSH_REFS))

@@ -31,6 +31,10 @@ static void act(struct client_conn *conn, const struct http_request *request)
     if (request->target_kind == HTTP_TARGET_ORIGIN && !conn->intercepted)
         exchange->base =
             mem_printf("http://%s/proxy/%s", request->host, exchange->decision.service->name);
+    if (exchange->decision.git == GIT_ENDPOINT_LFS_PLACE) {
+        client_lfs_pass(conn, request);
+        return;
+    }
     exchange->gate = client_gate_new(conn, request);
     if (exchange->gate == NULL)
         client_pass_on(conn, request);

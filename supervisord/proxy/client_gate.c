@@ -38,6 +38,8 @@ struct body_gate *client_gate_new(struct client_conn *conn, const struct http_re
 
     if (decision->graphql)
         return graphql_gate_new(request);
+    if (decision->git == GIT_ENDPOINT_LFS_BATCH)
+        return client_lfs_gate(conn);
     if (decision->git != GIT_ENDPOINT_PUSH)
         return client_model_gate(conn, request);
     AUTO_FREE

@@ -1,7 +1,7 @@
 /* client_internal.h: what the files of a sandbox's connection share: client_conn.c its life,
  * client_request.c and client_response.c the ways up and back, client_gate.c bodies that are
- * judged, client_model.c the budget of a model's requests, client_tunnel.c tunnels and upgrades,
- * client_answer.c how a request ends. */
+ * judged, client_model.c the budget of a model's requests, client_lfs.c large files of git,
+ * client_tunnel.c tunnels and upgrades, client_answer.c how a request ends. */
 #ifndef PROXY_CLIENT_INTERNAL_H
 #define PROXY_CLIENT_INTERNAL_H
 
@@ -42,6 +42,11 @@ struct exchange {
      */
     enum { WAITS_NOT, WAITS_FOR_ROOM, WAITS_TO_RETRY } waits;
     unsigned retries; /* that were made */
+    /* Of Git LFS: the answer to a batch, which is for nobody to see as it is; and for the audit
+     * which object is meant, NULL none. */
+    bool collects;
+    struct buf collected;
+    char *storage;
 };
 
 struct client_conn {
@@ -122,6 +127,13 @@ void client_gate_open(struct client_conn *conn);
 void client_gate_end(struct client_conn *conn);
 /* The upstream has room. True: it is for what is held. */
 bool client_gate_sends(struct client_conn *conn);
+
+/* client_lfs.c */
+struct body_gate *client_lfs_gate(struct client_conn *conn);
+/* An answer has begun. True: it is collected, for client_lfs_answer. */
+bool client_lfs_collects(struct client_conn *conn, const struct http_response_head *head);
+void client_lfs_answer(struct client_conn *conn);
+void client_lfs_pass(struct client_conn *conn, const struct http_request *request);
 
 /* client_tunnel.c */
 void client_open_tunnel(struct client_conn *conn);

@@ -150,6 +150,8 @@ static void on_upstream_head(void *data, const struct http_response_head *head)
         exchange->unreadable = "upstream_encoding";
         return;
     }
+    if (client_lfs_collects(conn, head))
+        return;
     exchange->begun = true;
     exchange->status = head->status;
     if (exchange->decision.model)
@@ -175,13 +177,26 @@ static void send_veiled(struct client_conn *conn, const char *bytes, size_t len)
     http_conn_send(conn->http, buf_text(&shown), shown.len);
 }
 
+static void take_plain(struct client_conn *conn, const char *bytes, size_t len)
+{
+    struct exchange *exchange = &conn->exchange;
+
+    if (!exchange->collects) {
+        send_veiled(conn, bytes, len);
+        return;
+    }
+    buf_append(&exchange->collected, bytes, len);
+    if (exchange->collected.failed)
+        exchange->unreadable = "upstream_encoding";
+}
+
 static void send_decoded(struct client_conn *conn, const char *bytes, size_t len)
 {
     struct exchange *exchange = &conn->exchange;
     AUTO_BUF struct buf plain = BUF_INIT(DECODED_MAX);
 
     if (exchange->decode == NULL) {
-        send_veiled(conn, bytes, len);
+        take_plain(conn, bytes, len);
         return;
     }
     if (decode_feed(exchange->decode, bytes, len, &plain) < 0) {
@@ -189,7 +204,7 @@ static void send_decoded(struct client_conn *conn, const char *bytes, size_t len
         return;
     }
     if (plain.len > 0)
-        send_veiled(conn, plain.data, plain.len);
+        take_plain(conn, plain.data, plain.len);
 }
 
 /* The end of a body that was received whole. */
@@ -248,6 +263,10 @@ static void on_upstream_end(void *data, enum upstream_end end)
         exchange->unreadable = "upstream_encoding";
     if (exchange->unreadable != NULL && !exchange->begun) {
         client_answer_failure(conn, &unreadable);
+        return;
+    }
+    if (exchange->collects && end == UPSTREAM_END_OK) {
+        client_lfs_answer(conn);
         return;
     }
     if (!exchange->begun) {

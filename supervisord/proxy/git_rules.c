@@ -35,13 +35,22 @@ static bool names_repository(const char *path, size_t len)
     return len > 0 && slashes >= 2 && path[len - 1] != '/';
 }
 
+static enum git_endpoint lfs_endpoint(const char *method, const char *below, const char *query)
+{
+    if (query[0] == '\0' && str_equal(method, "POST") && str_equal(below, "objects/batch"))
+        return GIT_ENDPOINT_LFS_BATCH;
+    return query[0] == '\0' && str_starts(below, "transfer/") ? GIT_ENDPOINT_LFS_PLACE
+                                                              : GIT_ENDPOINT_LFS;
+}
+
 struct git_place git_place_of(const char *method, const char *path, const char *query)
 {
     size_t len = strlen(path);
     const char *lfs = strcasestr(path, "/info/lfs/");
 
     if (lfs != NULL && names_repository(path, (size_t)(lfs - path)))
-        return (struct git_place){ GIT_ENDPOINT_LFS, (size_t)(lfs - path) };
+        return (struct git_place){ lfs_endpoint(method, lfs + strlen("/info/lfs/"), query),
+                                   (size_t)(lfs - path) };
     for (size_t i = 0; i < ARRAY_LEN(endpoints); i++) {
         const struct endpoint *one = &endpoints[i];
         size_t end_len = strlen(one->end);

@@ -16,7 +16,9 @@ enum git_endpoint {
     GIT_ENDPOINT_READ,      /* clone and fetch */
     GIT_ENDPOINT_PUSH_REFS, /* what git asks before a push */
     GIT_ENDPOINT_PUSH,
-    GIT_ENDPOINT_LFS,
+    GIT_ENDPOINT_LFS_BATCH, /* where objects of Git LFS are */
+    GIT_ENDPOINT_LFS_PLACE, /* one of the places that the proxy has named: lfs.h */
+    GIT_ENDPOINT_LFS,       /* the rest of it */
 };
 
 struct git_place {

@@ -41,10 +41,8 @@ static bool check_rules(const struct http_request *request, const struct policy_
     const struct service *service = out->service;
 
     if (out->git == GIT_ENDPOINT_LFS)
-        return policy_refuse(
-            out, 403, "lfs_not_allowed",
-            "Git LFS is not served to sandboxes: its storage is reached with credentials "
-            "of its own");
+        return policy_refuse(out, 403, "lfs_not_allowed",
+                             "of Git LFS only objects are served to sandboxes, no locks");
     if (service->git && out->git != GIT_ENDPOINT_NONE)
         return true;
     out->graphql = service->forge != NULL && strncasecmp(out->path, "/graphql", 8) == 0;
@@ -110,7 +108,7 @@ static bool check_repository(const struct policy_grant *grant, struct policy_dec
     if (git_repository_listed((const char *const *)service->repositories, service->repository_count,
                               out->path, out->repository_len))
         return true;
-    if (out->git != GIT_ENDPOINT_READ)
+    if (out->git == GIT_ENDPOINT_PUSH_REFS || out->git == GIT_ENDPOINT_PUSH)
         return policy_refuse(out, 403, "repository_not_allowed",
                              "this run may push to its session's own repositories only");
     out->anonymous = true;

@@ -187,6 +187,7 @@ void run_part_closed(struct run *run)
     free(run->repositories);
     egress_finish(&run->egress);
     git_tips_finish(&run->tips);
+    lfs_places_finish(&run->lfs);
     free(run->origins);
     free(run->only_ref);
     free(run);

@@ -8,6 +8,7 @@
 #include "io/tls.h"
 #include "proxy/git_tips.h"
 #include "proxy/inject.h"
+#include "proxy/lfs.h"
 #include "proxy/model_watch.h"
 #include "proxy/origin.h"
 #include "proxy/policy.h"
@@ -60,8 +61,9 @@ struct run {
     struct probe *probe; /* of a run that is one; NULL once it is over */
     struct budget budget;
     uint32_t retries; /* of a model request */
-    uint64_t cut_at;  /* number of requests when an answer was cut off by its greatest length; 0:
-                         none was, or the model was asked on */
+    struct lfs_places lfs;
+    uint64_t cut_at; /* number of requests when an answer was cut off by its greatest length; 0:
+                        none was, or the model was asked on */
     char model_words[MODEL_WORDS_MAX]; /* what the last model that failed said */
     uint64_t traffic_ms;               /* when on_traffic was last called */
 };

@@ -49,6 +49,9 @@ export class Forge {
             gitea: { target: `${this.origin}/tea` } };
     }
 
+    // (request, response, url) => true when it has answered in place of the forge.
+    other = () => false;
+
     // May keep a request waiting, for as long as the promise that it gives back.
     before = () => {};
 
@@ -57,6 +60,8 @@ export class Forge {
         if (response.destroyed || request.socket.destroyed)
             return;
         const url = new URL(request.url, 'http://forge.invalid');
+        if (this.other(request, response, url))
+            return;
         for (const [kind, prefix, handler] of apis) {
             const at = url.pathname.indexOf(prefix);
             if (at >= 0)
