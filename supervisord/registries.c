@@ -19,7 +19,7 @@
 #include "io/stream.h"
 #include "proxy/registry.h"
 
-#define TIME_MS 20000u
+#define TIME_MS 10000u /* the first sandbox waits so long */
 #define OUTPUT_MAX (256u << 10)
 #define FOLDERS_MAX 16u
 #define VARIABLES_MAX 16u
@@ -61,9 +61,10 @@ struct registries {
     unsigned open;    /* children, streams, the timer, the work */
     unsigned waiting; /* answers that are still to come */
     bool needed;
+    bool kept; /* what was found before, perhaps long ago, is known */
+    bool awaited;
     bool closing;
-    void (*on_rule)(void *data, const char *rule);
-    void *data;
+    struct registries_callbacks callbacks;
 };
 
 static void part_closed(void *data)
@@ -94,7 +95,7 @@ static void tell(void *data, const char *rule)
     if (registries->closing)
         return;
     buf_printf(&registries->found, "%s\n", rule);
-    registries->on_rule(registries->data, rule);
+    registries->callbacks.on_rule(registries->callbacks.data, rule);
 }
 
 /* What was told once stays: sandboxes may have it already. */
@@ -152,9 +153,14 @@ static void answered(struct asked *asked)
     if (asked->over)
         return;
     asked->over = true;
-    if (--registries->waiting > 0 || registries->closing || registries->found.failed)
+    if (--registries->waiting > 0 || registries->closing)
         return;
     uv_timer_stop(&registries->timer);
+    if (registries->awaited)
+        registries->callbacks.on_known(registries->callbacks.data);
+    registries->awaited = false;
+    if (registries->found.failed)
+        return;
     registries->open++;
     if (uv_queue_work(registries->loop, &registries->work, write_found, on_written) != 0)
         registries->open--;
@@ -177,11 +183,12 @@ static bool read_found(struct registries *registries)
     if (!str_starts(line, CACHE_HEAD) ||
         !str_parse_u64(line + strlen(CACHE_HEAD), UINT64_MAX, &then))
         return false;
+    registries->kept = true;
     while ((line = strsep(&rest, "\n")) != NULL) {
         if (str_starts(line, "variable "))
             add_variable(registries, line + strlen("variable "));
         else if (line[0] != '\0')
-            registries->on_rule(registries->data, line);
+            registries->callbacks.on_rule(registries->callbacks.data, line);
     }
     return then <= now && now - then < AGE_MS;
 }
@@ -391,15 +398,14 @@ static void ask_all(struct registries *registries)
 }
 
 struct registries *registries_new(uv_loop_t *loop, const char *home, const char *state_dir,
-                                  void (*on_rule)(void *data, const char *rule), void *data)
+                                  const struct registries_callbacks *callbacks)
 {
     struct registries *registries = NEW(struct registries);
 
     registries->loop = loop;
     registries->home = mem_strdup(home);
     registries->file = mem_printf("%s/registries", state_dir);
-    registries->on_rule = on_rule;
-    registries->data = data;
+    registries->callbacks = *callbacks;
     buf_init(&registries->found, OUTPUT_MAX);
     uv_timer_init(loop, &registries->timer);
     uv_unref((uv_handle_t *)&registries->timer);
@@ -407,13 +413,15 @@ struct registries *registries_new(uv_loop_t *loop, const char *home, const char 
     return registries;
 }
 
-void registries_need(struct registries *registries)
+bool registries_need(struct registries *registries)
 {
     if (registries->needed || registries->closing)
-        return;
+        return true;
     registries->needed = true;
     if (!read_found(registries))
         ask_all(registries);
+    registries->awaited = registries->waiting > 0 && !registries->kept;
+    return !registries->awaited;
 }
 
 void registries_close(struct registries *registries)

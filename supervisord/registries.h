@@ -4,17 +4,25 @@
 #ifndef SUPERVISORD_REGISTRIES_H
 #define SUPERVISORD_REGISTRIES_H
 
+#include <stdbool.h>
 #include <uv.h>
 
 struct registries;
 
-/* ON_RULE gets rules as egress.h has them. HOME is the user's, STATE_DIR has the file of what was
- * found. Nothing happens yet. */
+struct registries_callbacks {
+    void (*on_rule)(void *data, const char *rule); /* as egress.h has them */
+    /* Once, after registries_need answered false: the tools have told what they know, or have had
+     * their time. */
+    void (*on_known)(void *data);
+    void *data;
+};
+
+/* HOME is the user's, STATE_DIR has the file of what was found. Nothing happens yet. */
 struct registries *registries_new(uv_loop_t *loop, const char *home, const char *state_dir,
-                                  void (*on_rule)(void *data, const char *rule), void *data);
-/* There is a sandbox. What is known is told at once; what has to be asked for follows from the loop
- * within seconds. Later calls do nothing. */
-void registries_need(struct registries *registries);
+                                  const struct registries_callbacks *callbacks);
+/* There is a sandbox. What is known is told at once. False: it has to be asked for, and follows
+ * from the loop within seconds. Later calls do nothing. */
+bool registries_need(struct registries *registries);
 /* "npm_config_registry=https://…": with it a tool in a sandbox finds what its namesake here is set
  * to. NULL behind the last. Good until the end. DATA is the registries. */
 const char *registries_variable(void *data, size_t index);

@@ -169,6 +169,14 @@ static void on_registry(void *data, const char *rule)
         log_warn("registries", "%s", err.text);
 }
 
+static void on_registries(void *data)
+{
+    struct supervisor *supervisor = data;
+
+    if (supervisor->runs != NULL)
+        runs_trust_found(supervisor->runs);
+}
+
 /* Only for the first run: a supervisor that only answers questions needs no certificates. Without
  * them there is no way to hosts whose requests are judged; services are there all the same. */
 static void find_trust(void *data, struct run_trust *trust)
@@ -177,14 +185,18 @@ static void find_trust(void *data, struct run_trust *trust)
     const char *extra = supervisor->config->ca_file;
     struct error err = ERROR_INIT;
 
-    if (supervisor->registries != NULL)
-        registries_need(supervisor->registries);
+    bool known = supervisor->registries == NULL || registries_need(supervisor->registries);
+
     if (ca_open(&supervisor->ca, supervisor->vault, clock_system(), &err) == 0 &&
         trust_write(&supervisor->trust, supervisor->paths->state, ca_pem(supervisor->ca),
                     extra[0] != '\0' ? extra : NULL, &err) == 0 &&
         proxy_set_ca(supervisor->proxy, supervisor->ca, &err) == 0) {
-        *trust = (struct run_trust){ supervisor->trust.folder, supervisor->trust.system_file,
-                                     supervisor->trust.java_file, NULL, NULL };
+        *trust = (struct run_trust){ supervisor->trust.folder,
+                                     supervisor->trust.system_file,
+                                     supervisor->trust.java_file,
+                                     NULL,
+                                     NULL,
+                                     !known };
         if (supervisor->registries != NULL) {
             trust->variable = registries_variable;
             trust->variable_data = supervisor->registries;
@@ -876,8 +888,9 @@ static int start(struct supervisor *supervisor, struct error *err)
     supervisor->signals_started = true;
     find_limits(supervisor);
     if (supervisor->config->detect_registries)
-        supervisor->registries = registries_new(&supervisor->loop, supervisor->paths->home,
-                                                supervisor->paths->state, on_registry, supervisor);
+        supervisor->registries = registries_new(
+            &supervisor->loop, supervisor->paths->home, supervisor->paths->state,
+            &(struct registries_callbacks){ on_registry, on_registries, supervisor });
     if (start_proxy(supervisor, err) < 0 || start_runs(supervisor, err) < 0 ||
         start_web(supervisor, err) < 0 || start_control(supervisor, err) < 0 ||
         telling_start(&supervisor->telling, &supervisor->loop, supervisor->vault, clock_system(),

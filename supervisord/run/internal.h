@@ -84,6 +84,7 @@ struct run {
     bool agent_done;         /* on_end has been called for the prompt */
     bool prompt_sent;        /* by us, or about to be */
     bool adopting;           /* its sandbox is being taken up again */
+    bool awaits_trust;       /* its sandbox is made once run_trust is complete */
     bool unheard;            /* taken up again, and its agent has said nothing since */
     struct told *told;       /* NULL: nothing */
     struct command *command; /* the one git command under way */

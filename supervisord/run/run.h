@@ -54,9 +54,10 @@ struct run_trust {
     const char *system_file;
     const char *java_file;
     /* Variables with which tools inside find this machine's registries: the INDEXth, NULL behind
-     * the last, good for the life of the runs. More may come with time. May be NULL. */
+     * the last, good for the life of the runs. May be NULL. */
     const char *(*variable)(void *data, size_t index);
     void *variable_data;
+    bool pending; /* the variables aren't known yet: runs_trust_found follows soon, for sure */
 };
 
 /* States that people are told of, as bits. */
@@ -361,6 +362,8 @@ void runs_each_agent(const struct runs *runs,
 void runs_describe_limits(const struct runs *runs, struct buf *out);
 
 /* Numbers for system.status. */
+/* What was pending of run_trust is known, or it is no use waiting for it. */
+void runs_trust_found(struct runs *runs);
 size_t runs_live(const struct runs *runs);
 /* What each run may use of its models; 0: there is no limit. */
 void runs_model_limits(const struct runs *runs, uint64_t *tokens, uint64_t *microdollars);

@@ -274,6 +274,11 @@ void step_start_sandbox(struct run *run)
     int rc;
 
     trust_find(run->runs);
+    run->awaits_trust = run->runs->trust.pending;
+    if (run->awaits_trust) {
+        run->sandbox_over = true;
+        return;
+    }
     admission_arm_deadline(run);
     run_touch(run);
     run->sandbox_over = false;

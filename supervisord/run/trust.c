@@ -63,6 +63,20 @@ void trust_find(struct runs *runs)
     runs->trust_found = true;
 }
 
+/* A run that has been stopped meanwhile is in another state. */
+void runs_trust_found(struct runs *runs)
+{
+    runs->trust.pending = false;
+    LIST_EACH(&runs->live, link) {
+        struct run *run = LIST_ENTRY(link, struct run, link);
+
+        if (run->awaits_trust && run->record.state == RUN_SANDBOX)
+            step_start_sandbox(run);
+        else
+            run->awaits_trust = false;
+    }
+}
+
 static const char *registry_variable(const struct run *run, size_t index)
 {
     const struct run_trust *trust = &run->runs->trust;

@@ -349,7 +349,10 @@ test('registries are found by asking the tools of this machine, once, and are fo
             const tls = certificates(lab.path('certificates'));
             const [npm, pip, closed] = [await standIns.listen(tls), await standIns.listen(tls), await standIns.listen(tls)];
             const asked = lab.path('asked');
-            const tools = { npm: `echo https://${host}:${npm}/npm/`, pip3: `[ "$1" = help ] || echo "global.index-url='https://${host}:${pip}/simple'"`,
+            // npm is slow, and the first sandbox is to know its answer all the same.
+            const gate = lab.path('npm-may-answer');
+            execFileSync('mkfifo', [gate]);
+            const tools = { npm: `[ -p ${gate} ] && cat ${gate} >/dev/null; echo https://${host}:${npm}/npm/`, pip3: `[ "$1" = help ] || echo "global.index-url='https://${host}:${pip}/simple'"`,
                 go: 'echo https://user:word@go.example; echo sum.example' };
             fs.mkdirSync(lab.path('tools'));
             for (const [tool, text] of Object.entries(tools))
@@ -361,7 +364,12 @@ test('registries are found by asking the tools of this machine, once, and are fo
             await lab.setSecret();
             await lab.ctlJson(['status']);
             assert.ok(!fs.existsSync(asked), 'tools were asked before there was a sandbox');
-            await script(lab, ['true']);
+            const first = await lab.startScript('env');
+            await waitFor('npm is asked', () => fs.existsSync(asked) && fs.readFileSync(asked, 'utf8').includes('npm'));
+            assert.equal((await lab.ctlJson(['get', first.runId])).phase, 'sandbox');
+            fs.writeFileSync(gate, '');
+            fs.rmSync(gate);
+            assert.match((await lab.ended(first.runId)).result.output, new RegExp(`^npm_config_registry=https://${host}:${npm}/npm/$`, 'm'));
             await waitFor('what was found is kept', () => fs.existsSync(file));
             assert.deepEqual(fs.readFileSync(asked, 'utf8').trim().split('\n').sort(), ['go', 'npm', 'pip3', 'pip3']);
             const { output, records } = await script(lab, [npm, pip, closed].flatMap(port => [
