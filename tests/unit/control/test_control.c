@@ -14,6 +14,8 @@
 #include "proto/client.h"
 #include "proto/frame.h"
 
+#define PATIENCE_MS 60000 /* hundreds of commits take long on a busy disk */
+
 static struct lab {
     uv_loop_t loop;
     struct store *store;
@@ -159,7 +161,7 @@ static struct client *join_as(const char *role)
     struct client *client = NULL;
     struct error err = ERROR_INIT;
 
-    WANT(client_connect(&client, tmp_path("s.sock"), role, 5000, &err) == 0);
+    WANT(client_connect(&client, tmp_path("s.sock"), role, PATIENCE_MS, &err) == 0);
     return client;
 }
 
@@ -172,7 +174,7 @@ static char *call(struct client *client, const char *method, const char *body)
 
     if (client == NULL)
         return mem_strdup("no client");
-    if (client_call(client, method, body, 20000, &message, &err) < 0)
+    if (client_call(client, method, body, PATIENCE_MS, &message, &err) < 0)
         return mem_printf("%s: %s", error_code_name(err.code), err.text);
     json_append(&text, message.envelope.body);
     client_message_finish(&message);
@@ -306,7 +308,7 @@ static void body_wait(void)
     poke(1);
     WANT(client_next(client, 200, &message, &err) == 0); /* work alone doesn't end the wait */
     poke(2);
-    WANT(client_next(client, 10000, &message, &err) == 1);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
     WANT(str_equal(json_string(json_get(message.envelope.body, "status")), "waiting"));
     WANT(str_equal(json_string(json_path(message.envelope.body, "request.requestId")), "per_1"));
     WANT(json_count(json_get(message.envelope.body, "steps")) == 1);
@@ -317,7 +319,7 @@ static void body_wait(void)
     WANT(client_send(client, "run.cancel", about_run(""), NULL, 0, &err) != 0);
     WANT(client_next(client, 200, &message, &err) == 0);
     poke(3);
-    WANT(client_next(client, 10000, &message, &err) == 1);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
     WANT(str_equal(json_string(json_get(message.envelope.body, "status")), "completed"));
     client_message_finish(&message);
     WANT(answers(client, "run.get", about_run(",\"waitSeconds\":40"),
@@ -360,11 +362,11 @@ static void body_stopping(void)
 
     WANT(client_send(client, "run.get", about_run(",\"waitSeconds\":40"), NULL, 0, &err) != 0);
     WANT(client_send(client, "system.shutdown", "{}", NULL, 0, &err) != 0);
-    WANT(client_next(client, 5000, &message, &err) == 1);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
     WANT(message.envelope.kind == ENVELOPE_REPLY);
     client_message_finish(&message);
     uv_async_send(&lab.stop);
-    WANT(client_next(client, 5000, &message, &err) == 1);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
     WANT(message.envelope.kind == ENVELOPE_ERROR && message.envelope.error.code == ERR_UNAVAILABLE);
     client_message_finish(&message);
     WANT(client_next(client, 5000, &message, &err) == -1);
@@ -388,17 +390,21 @@ static void body_events(void)
                  "\"text\":\"queued: queue\"}],\"cursor\":1,\"hasMore\":false"));
     id =
         client_send(client, "run.events", about_run(",\"after\":1,\"follow\":true"), NULL, 0, &err);
-    WANT(client_next(client, 5000, &message, &err) == 1 && message.envelope.kind == ENVELOPE_REPLY);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1 &&
+         message.envelope.kind == ENVELOPE_REPLY);
     client_message_finish(&message);
     poke(1);
-    WANT(client_next(client, 5000, &message, &err) == 1 && message.envelope.kind == ENVELOPE_EVENT);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1 &&
+         message.envelope.kind == ENVELOPE_EVENT);
     WANT(message.envelope.id == id);
     WANT(json_u64(json_get(message.envelope.body, "number"), 0) == 2);
     client_message_finish(&message);
     poke(3);
-    WANT(client_next(client, 5000, &message, &err) == 1 && message.envelope.kind == ENVELOPE_EVENT);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1 &&
+         message.envelope.kind == ENVELOPE_EVENT);
     client_message_finish(&message);
-    WANT(client_next(client, 5000, &message, &err) == 1 && message.envelope.kind == ENVELOPE_END);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1 &&
+         message.envelope.kind == ENVELOPE_END);
     WANT(str_equal(json_string(json_get(message.envelope.body, "status")), "completed"));
     client_message_finish(&message);
     WANT(answers(client, "run.events", about_run(",\"after\":1,\"limit\":1"),
@@ -438,7 +444,7 @@ static void body_slow(void)
     /* Until the run is over on the other connection nothing is read on this one. */
     WANT(answers(other, "run.get", about_run(",\"waitSeconds\":30"), "\"status\":\"completed\""));
     while (!over && lab.failure[0] == '\0') {
-        WANT(client_next(client, 10000, &message, &err) == 1);
+        WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
         if (message.envelope.kind == ENVELOPE_EVENT)
             WANT(json_u64(json_get(message.envelope.body, "number"), 0) == expected++);
         over = message.envelope.kind == ENVELOPE_END;
@@ -493,7 +499,7 @@ static uint64_t next_number(struct client *client, enum envelope_kind *kind)
     struct error err = ERROR_INIT;
     uint64_t number;
 
-    if (client_next(client, 10000, &message, &err) != 1) {
+    if (client_next(client, PATIENCE_MS, &message, &err) != 1) {
         WANT(false);
         return 0;
     }
@@ -595,7 +601,7 @@ static void body_exec(void)
     WANT(answers(client, "run.exec", about_run(",\"argv\":[\"ls\"]"), "\"started\":true"));
     poke(1);
     while (out.len < 5 && lab.failure[0] == '\0') {
-        WANT(client_next(client, 5000, &message, &err) == 1);
+        WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
         if (str_equal(json_string(json_get(message.envelope.body, "stream")), "stdout"))
             buf_append_str(&out, json_string(json_get(message.envelope.body, "data")));
         else
@@ -605,7 +611,7 @@ static void body_exec(void)
     WANT(str_equal(buf_text(&out), "h\xc3\xb6\n!"));
     poke(2);
     while (!over && lab.failure[0] == '\0') {
-        WANT(client_next(client, 5000, &message, &err) == 1);
+        WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
         over = message.envelope.kind == ENVELOPE_END;
         if (over)
             WANT(json_u64(json_get(message.envelope.body, "exitCode"), 0) == 3);
@@ -679,7 +685,7 @@ static void want_next(struct client *client, enum envelope_kind kind, const char
     struct error err = ERROR_INIT;
     const struct json_value *member;
 
-    WANT(client_next(client, 5000, &message, &err) == 1);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
     member = json_get(message.envelope.body, name);
     WANT(message.envelope.kind == kind);
     WANT(value != NULL ? str_equal(json_string(member), value) : member == NULL);
@@ -871,7 +877,7 @@ static void body_limit(void)
 
     for (int i = 0; i < 5; i++)
         WANT(client_send(client, "run.get", about_run(",\"waitSeconds\":40"), NULL, 0, &err) != 0);
-    WANT(client_next(client, 5000, &message, &err) == 1);
+    WANT(client_next(client, PATIENCE_MS, &message, &err) == 1);
     WANT(message.envelope.kind == ENVELOPE_ERROR && message.envelope.error.code == ERR_LIMIT);
     client_message_finish(&message);
     client_free(client);
