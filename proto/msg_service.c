@@ -48,6 +48,16 @@ void service_view_write(struct json_writer *writer, const struct service_view *v
     json_write_object_end(writer);
 }
 
+void notice_trial_view_write(struct json_writer *writer, const struct notice_trial_view *view)
+{
+    json_write_object(writer);
+    json_member_string(writer, "way", view->way);
+    json_member_string(writer, "outcome", view->outcome);
+    json_member_string_opt(writer, "why", view->why);
+    json_member_string_opt(writer, "next", view->next);
+    json_write_object_end(writer);
+}
+
 void audit_view_write(struct json_writer *writer, const struct audit_view *view)
 {
     json_write_object(writer);

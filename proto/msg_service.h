@@ -44,6 +44,15 @@ struct service_check_view {
 };
 void service_check_view_write(struct json_writer *writer, const struct service_check_view *view);
 
+/* One way of notice.test's reply. */
+struct notice_trial_view {
+    const char *way;     /* program, webhook, ntfy, desktop */
+    const char *outcome; /* told, failed, refused */
+    const char *why;     /* "" told */
+    const char *next;    /* "" told */
+};
+void notice_trial_view_write(struct json_writer *writer, const struct notice_trial_view *view);
+
 struct audit_list_params {
     const char *runId;
     uint32_t limit;

@@ -624,6 +624,39 @@ static int check_service(void *data, const char *service, control_service_check_
     return -1;
 }
 
+struct notice_trials {
+    control_notices_tried_cb done;
+    void *trial;
+};
+
+static void on_notices_tried(void *data, const struct notice_trial *trials, size_t count)
+{
+    static const char *const outcomes[] = {
+        [NOTICE_TOLD] = "told", [NOTICE_FAILED] = "failed", [NOTICE_REFUSED] = "refused"
+    };
+    struct notice_trials *asked = data;
+    struct control_notice_trial *told = mem_new_zero(count + 1, sizeof(*told));
+
+    for (size_t i = 0; i < count; i++)
+        told[i] = (struct control_notice_trial){ trials[i].way, outcomes[trials[i].outcome],
+                                                 trials[i].why, trials[i].next };
+    asked->done(asked->trial, told, count);
+    free(told);
+    free(asked);
+}
+
+static int try_notices(void *data, control_notices_tried_cb done, void *trial, struct error *err)
+{
+    struct supervisor *supervisor = data;
+    struct notice_trials *asked = NEW(struct notice_trials);
+
+    *asked = (struct notice_trials){ done, trial };
+    if (telling_try(supervisor->telling, on_notices_tried, asked, err) == 0)
+        return 0;
+    free(asked);
+    return -1;
+}
+
 static int start_control(struct supervisor *supervisor, struct error *err)
 {
     const struct config *config = supervisor->config;
@@ -648,6 +681,7 @@ static int start_control(struct supervisor *supervisor, struct error *err)
                                   .web_url = web_url,
                                   .web_login = supervisor->web != NULL ? web_login : NULL,
                                   .check_service = check_service,
+                                  .try_notices = try_notices,
                                   .on_shutdown = stop,
                                   .data = supervisor };
     options.listen_fd = take_socket(supervisor, err);

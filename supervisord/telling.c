@@ -7,7 +7,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "notice/notice.h"
 
 #define PROGRAM_SECONDS 60
 
@@ -175,6 +174,29 @@ void telling_serve(struct telling *telling, struct runs *runs,
     telling->web_url = web_url;
     telling->web_data = data;
     telling_due(telling);
+}
+
+int telling_try(struct telling *telling, notices_tried_cb tried, void *data, struct error *err)
+{
+    uint64_t now_ms = clock_wall_ms(clock_system());
+    const struct notice notice = { .run_id = "test",
+                                   .session_id = "",
+                                   .number = now_ms,
+                                   .status = "test",
+                                   .title = "notices of sandbox-mcp arrive here",
+                                   .repository = "",
+                                   .verdict = "",
+                                   .code = "",
+                                   .text = "Sent by sandboxctl notice test. It is about no run.",
+                                   .url = "",
+                                   .time_ms = now_ms };
+
+    if (telling == NULL)
+        return error_set(err, ERR_CONFLICT, 0,
+                         "no way of giving notice is configured; set notices.webhook, "
+                         "notices.ntfy, notices.desktop or notices.program and restart the "
+                         "supervisor");
+    return notices_try(telling->notices, &notice, tried, data, err);
 }
 
 static void on_notices_closed(void *data)

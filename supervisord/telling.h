@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"
+#include "notice/notice.h"
 #include "run/run.h"
 #include "vault/vault.h"
 
@@ -26,6 +27,9 @@ void telling_serve(struct telling *telling, struct runs *runs,
                    void (*web_url)(void *data, const char *run_id, struct buf *out), void *data);
 /* Something is due. NULL is fine, and so is one that doesn't serve yet. */
 void telling_due(struct telling *telling);
+/* Sends a notice that is about no run by every way, once; as notices_try. ERR_CONFLICT when no way
+ * is configured (TELLING NULL). */
+int telling_try(struct telling *telling, notices_tried_cb tried, void *data, struct error *err);
 void telling_close(struct telling *telling, void (*done)(void *data), void *data);
 
 #endif

@@ -135,6 +135,7 @@ static void copy_options(struct control *control, const struct control_options *
     control->web_login = options->web_login;
     control->on_shutdown = options->on_shutdown;
     control->check_service = options->check_service;
+    control->try_notices = options->try_notices;
     control->data = options->data;
     control->storage = options->storage;
     for (size_t i = 0; (slot = storage_slot(&control->storage, i)) != NULL; i++)

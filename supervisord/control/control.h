@@ -28,6 +28,16 @@ struct control_service_check {
 };
 typedef void (*control_service_check_cb)(void *check, const struct control_service_check *result);
 
+/* What came of a test notice on one way, in words of the socket's protocol. */
+struct control_notice_trial {
+    const char *way;
+    const char *outcome; /* told, failed, refused */
+    const char *why;
+    const char *next;
+};
+typedef void (*control_notices_tried_cb)(void *trial, const struct control_notice_trial *trials,
+                                         size_t count);
+
 /* Where backups may go; the last two are names of secrets. */
 struct control_storage {
     char *endpoint; /* "" none */
@@ -54,6 +64,8 @@ struct control_options {
     /* Tries a service's credential. DONE runs once, perhaps before this returns. */
     int (*check_service)(void *data, const char *service, control_service_check_cb done,
                          void *check, struct error *err);
+    /* Sends a test notice by every way. DONE runs once, later. NULL: not here. */
+    int (*try_notices)(void *data, control_notices_tried_cb done, void *trial, struct error *err);
     /* An address that signs a browser in once and shows PAGE: a run's id, a session's or "". NULL
      * when there is no web view. */
     int (*web_login)(void *data, const char *page, struct buf *out, uint64_t *expires_ms,

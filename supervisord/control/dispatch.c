@@ -32,6 +32,7 @@ static void (*const handlers[METHOD_COUNT])(struct request *request) = {
     [METHOD_SERVICE_LIST] = on_service_list,
     [METHOD_SERVICE_CHECK] = on_service_check,
     [METHOD_AUDIT_LIST] = on_audit_list,
+    [METHOD_NOTICE_TEST] = on_notice_test,
     [METHOD_WEB_LINK] = on_web_link,
     [METHOD_SYSTEM_STATUS] = on_system_status,
     [METHOD_SYSTEM_CHECK] = on_system_check,

@@ -41,6 +41,7 @@ struct control {
     void (*web_url)(void *data, const char *run_id, struct buf *out);
     int (*check_service)(void *data, const char *service, control_service_check_cb done,
                          void *check, struct error *err);
+    int (*try_notices)(void *data, control_notices_tried_cb done, void *trial, struct error *err);
     int (*web_login)(void *data, const char *page, struct buf *out, uint64_t *expires_ms,
                      struct error *err);
     void (*on_shutdown)(void *data);
@@ -166,6 +167,7 @@ void on_service_check(struct request *request);
 /* on_audit.c */
 void on_audit_list(struct request *request);
 void control_audit_start(struct control *control);
+void on_notice_test(struct request *request); /* on_notice.c */
 /* on_web.c */
 void on_web_link(struct request *request);
 /* on_system.c */

@@ -66,6 +66,9 @@ int cmd_export(struct session *session, struct error *err);
 int cmd_files(struct session *session, struct error *err);
 int cmd_cat(struct session *session, struct error *err);
 
+/* cmd_notice.c */
+int cmd_notice(struct session *session, struct error *err);
+
 /* cmd_web.c */
 int cmd_web(struct session *session, struct error *err);
 

@@ -51,12 +51,14 @@ struct delivery {
 };
 
 /* Starts an attempt, whose outcome is told by delivery_done; -1 when it can't even begin. STOP ends
- * one without a word. */
+ * one without a word. FAILED and REFUSED say what a person can do then. */
 struct way {
     const char *name;
     bool (*is_on)(const struct notices_options *options);
     int (*start)(struct delivery *delivery, struct error *err);
     void (*stop)(struct delivery *delivery);
+    const char *failed;
+    const char *refused;
 };
 
 extern const struct way notice_ways[];

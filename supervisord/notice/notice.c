@@ -16,6 +16,11 @@ struct message {
     struct notice notice;   /* strings are ours */
     struct list deliveries; /* delivery::link, those that are not over */
     unsigned open;          /* deliveries whose memory is there */
+    /* Of a trial; NULL else. */
+    notices_tried_cb tried;
+    void *tried_data;
+    struct notice_trial *trials; /* notice_way_count of them */
+    size_t trial_count;
 };
 
 /* Strings of the two open structs, for copying and freeing. */
@@ -57,11 +62,25 @@ static bool desktop_is_on(const struct notices_options *options)
     return options->desktop[0] != '\0';
 }
 
+#define RUN_BY_HAND                                                                                \
+    "run the program of notices.program by hand, with a line of JSON on its standard input, and "  \
+    "see that it ends with 0 within a minute"
+#define SHOW_BY_HAND                                                                               \
+    "see that notify-send is installed (sudo apt install libnotify-bin) and that the supervisor "  \
+    "was started in your desktop's session"
+#define STORE_SECRET(setting)                                                                      \
+    "look at the address, and store the secret that " setting " names: sandboxctl secret set NAME"
+#define SEE_SERVER(setting)                                                                        \
+    "see that this machine reaches the server that " setting                                       \
+    " names and that it takes notices; with an authority of your own, set egress.caFile"
+
 const struct way notice_ways[] = {
-    { "program", program_is_on, program_start, program_stop },
-    { "webhook", webhook_is_on, webhook_start, transfer_stop },
-    { "ntfy", ntfy_is_on, ntfy_start, transfer_stop },
-    { "desktop", desktop_is_on, desktop_start, program_stop },
+    { "program", program_is_on, program_start, program_stop, RUN_BY_HAND, RUN_BY_HAND },
+    { "webhook", webhook_is_on, webhook_start, transfer_stop, SEE_SERVER("notices.webhook"),
+      STORE_SECRET("notices.webhookSecret") },
+    { "ntfy", ntfy_is_on, ntfy_start, transfer_stop, SEE_SERVER("notices.ntfy"),
+      STORE_SECRET("notices.ntfyToken") },
+    { "desktop", desktop_is_on, desktop_start, program_stop, SHOW_BY_HAND, SHOW_BY_HAND },
 };
 const size_t notice_way_count = ARRAY_LEN(notice_ways);
 
@@ -100,6 +119,14 @@ void notices_part_closed(void *data)
     free(notices);
 }
 
+static void end_trial(struct message *message)
+{
+    message->tried(message->tried_data, message->trials, message->trial_count);
+    for (size_t i = 0; i < message->trial_count; i++)
+        free((char *)(uintptr_t)message->trials[i].why);
+    free(message->trials);
+}
+
 static void message_end(struct message *message)
 {
     struct notices *notices = message->notices;
@@ -107,12 +134,16 @@ static void message_end(struct message *message)
     char *run_id = mem_strdup(message->notice.run_id);
     uint64_t number = message->notice.number;
 
+    bool was_trial = message->tried != NULL;
+
     list_remove(&message->link);
     notices->count--;
+    if (was_trial)
+        end_trial(message);
     for (size_t i = 0; notice_strings(&message->notice, i) != NULL; i++)
         free(*notice_strings(&message->notice, i));
     free(message);
-    if (!notices->closing)
+    if (!notices->closing && !was_trial)
         notices->options.on_told(notices->options.data, run_id, number);
 }
 
@@ -154,6 +185,25 @@ static void on_retry(uv_timer_t *timer)
     attempt(timer->data);
 }
 
+/* A trial is tried once, and what came of it is for whoever asked. */
+static void note_trial(struct delivery *delivery, enum delivery_result result, const char *why)
+{
+    struct message *message = delivery->message;
+    const struct way *way = delivery->way;
+    struct notice_trial *trial = &message->trials[message->trial_count++];
+
+    *trial = (struct notice_trial){ .way = way->name, .outcome = NOTICE_TOLD, .next = "" };
+    trial->why = mem_strdup(result == DELIVERY_TOLD ? "" : why);
+    if (result == DELIVERY_FAILED) {
+        trial->outcome = NOTICE_FAILED;
+        trial->next = way->failed;
+    } else if (result == DELIVERY_REFUSED) {
+        trial->outcome = NOTICE_REFUSED;
+        trial->next = way->refused;
+    }
+    delivery_end(delivery);
+}
+
 void delivery_done(struct delivery *delivery, enum delivery_result result, const char *why)
 {
     struct notices *notices = delivery_notices(delivery);
@@ -161,6 +211,10 @@ void delivery_done(struct delivery *delivery, enum delivery_result result, const
     uint32_t wait_ms = notices->options.retry_ms[delivery->attempt];
 
     uv_timer_stop(&delivery->timer);
+    if (delivery->message->tried != NULL) {
+        note_trial(delivery, result, why);
+        return;
+    }
     if (result == DELIVERY_FAILED && wait_ms != 0) {
         delivery->attempt++;
         log_info(run_id, "notice by %s: %s; again in %u ms", delivery->way->name, why, wait_ms);
@@ -191,14 +245,19 @@ static void delivery_new(struct message *message, const struct way *way)
     uv_timer_start(&delivery->timer, on_retry, 0, 0);
 }
 
-int notices_send(struct notices *notices, const struct notice *notice, struct error *err)
+static struct message *message_new(struct notices *notices, const struct notice *notice,
+                                   struct error *err)
 {
     struct message *message;
 
-    if (!notices_has_room(notices))
-        return error_set(err, ERR_LIMIT, 0, "%u notices are under way", notices->count);
-    if (notices_has(notices, notice->run_id))
-        return error_set(err, ERR_CONFLICT, 0, "a notice of %s is under way", notice->run_id);
+    if (!notices_has_room(notices)) {
+        error_set(err, ERR_LIMIT, 0, "%u notices are under way", notices->count);
+        return NULL;
+    }
+    if (notices_has(notices, notice->run_id)) {
+        error_set(err, ERR_CONFLICT, 0, "a notice of %s is under way", notice->run_id);
+        return NULL;
+    }
     message = NEW(struct message);
     message->notices = notices;
     message->notice = *notice;
@@ -214,6 +273,24 @@ int notices_send(struct notices *notices, const struct notice *notice, struct er
         if (notice_ways[i].is_on(&notices->options))
             delivery_new(message, &notice_ways[i]);
     }
+    return message;
+}
+
+int notices_send(struct notices *notices, const struct notice *notice, struct error *err)
+{
+    return message_new(notices, notice, err) != NULL ? 0 : -1;
+}
+
+int notices_try(struct notices *notices, const struct notice *notice, notices_tried_cb tried,
+                void *data, struct error *err)
+{
+    struct message *message = message_new(notices, notice, err);
+
+    if (message == NULL)
+        return -1;
+    message->tried = tried;
+    message->tried_data = data;
+    message->trials = mem_new_zero(notice_way_count, sizeof(*message->trials));
     return 0;
 }
 

@@ -23,7 +23,7 @@ struct notice {
     const char *run_id;
     const char *session_id;
     uint64_t number; /* of the event that it tells of; with the run's id it is the notice's own */
-    const char *status; /* "completed", "failed", "cancelled", "interrupted", "waiting" */
+    const char *status; /* "completed", "failed", "cancelled", "interrupted", "waiting", "test" */
     const char *title;
     const char *repository; /* "" none */
     const char *verdict;    /* "" while it waits */
@@ -64,5 +64,23 @@ bool notices_has(const struct notices *notices, const char *run_id);
 /* NOTICE is copied. ERR_LIMIT without room, ERR_CONFLICT while another one of the run is under way.
  */
 int notices_send(struct notices *notices, const struct notice *notice, struct error *err);
+
+/* What came of trying one way. */
+enum notice_outcome {
+    NOTICE_TOLD,
+    NOTICE_FAILED, /* may succeed later */
+    NOTICE_REFUSED /* as it is configured it never will */
+};
+struct notice_trial {
+    const char *way; /* "program", "webhook", "ntfy", "desktop" */
+    enum notice_outcome outcome;
+    const char *why;  /* "" told */
+    const char *next; /* what a person can do, "" told */
+};
+typedef void (*notices_tried_cb)(void *data, const struct notice_trial *trials, size_t count);
+/* Sends NOTICE by every way that is on, once. TRIED follows from the loop, once, with what came of
+ * each; when the notices close meanwhile, with those that were over. Errors as above. */
+int notices_try(struct notices *notices, const struct notice *notice, notices_tried_cb tried,
+                void *data, struct error *err);
 
 #endif

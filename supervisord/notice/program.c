@@ -40,8 +40,11 @@ static void on_exit_code(void *data, int code, int signal)
     AUTO_FREE
     char *why = NULL;
     const char *last = child_stderr(delivery->child);
+    size_t len = strlen(last);
 
-    str_append_escaped(&said, last, strlen(last), 200);
+    while (len > 0 && last[len - 1] == '\n')
+        len--;
+    str_append_escaped(&said, last, len, 200);
     why = signal != 0 ? mem_printf("it was ended by signal %d", signal)
                       : mem_printf("it ended with code %d%s%s", code, said.len > 0 ? ": " : "",
                                    buf_text(&said));

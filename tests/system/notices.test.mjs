@@ -145,3 +145,74 @@ test('a run that asks is told of at once', { timeout: 120000 }, () => withReceiv
         await waitFor('its end is told', () => server.got.length === 2);
         assert.equal(JSON.parse(server.got[1].body).event, 'run.cancelled');
     }, { model: true, agent: true }));
+
+const tryAll = async lab => {
+    const result = await lab.ctl(['notice', 'test', '--json']);
+    assert.ok(result.stdout, result.stderr);
+    return { code: result.code, ...JSON.parse(result.stdout) };
+};
+
+test('a test notice goes out by every way, and each says what came of it', { timeout: 120000 }, () => withReceiver((server, lab) => {
+    fs.writeFileSync(lab.path('work', 'hook'), `#!/bin/sh\ncat >> ${lab.path('work', 'told')}\n`, { mode: 0o755 });
+    return settings(server, lab, { program: lab.path('work', 'hook'), ntfy: `${server.url}/topic`, ntfyToken: 'NTFY_TOKEN' });
+}, async (lab, server) => {
+    // A secret that isn't there is the way's own trouble, not the others'.
+    const first = await tryAll(lab);
+    assert.equal(first.code, 1);
+    assert.deepEqual(first.ways.map(one => [one.way, one.outcome]).sort(), [['ntfy', 'refused'], ['program', 'told'], ['webhook', 'told']]);
+    const { why, next } = first.ways.find(one => one.way === 'ntfy');
+    assert.match(why, /NTFY_TOKEN/);
+    assert.match(next, /sandboxctl secret set/);
+
+    await lab.setSecret(lab.secret, 'NTFY_TOKEN');
+    const second = await tryAll(lab);
+    assert.equal(second.code, 0);
+    assert.deepEqual(second.ways.map(one => one.outcome), ['told', 'told', 'told']);
+    const hook = server.at('/hook').at(-1);
+    checkSignature(hook);
+    const notice = JSON.parse(hook.body);
+    assert.equal(notice.event, 'run.test');
+    assert.equal(notice.id, hook.headers['webhook-id']);
+    assert.equal(server.at('/topic')[0].headers.title, 'Test: notices of sandbox-mcp arrive here');
+    assert.ok(fs.readFileSync(lab.path('work', 'told'), 'utf8').includes(hook.body));
+    const people = await lab.ctl(['notice', 'test']);
+    assert.match(people.stdout, /^told +webhook$/m);
+}));
+
+test('a test notice that is not taken says why, and is not tried again', { timeout: 120000 }, () => withReceiver((server, lab) => {
+    fs.writeFileSync(lab.path('work', 'hook'), '#!/bin/sh\necho "no such printer" >&2\nexit 4\n', { mode: 0o755 });
+    return settings(server, lab, { program: lab.path('work', 'hook'), ntfy: 'http://127.0.0.1:1/topic' });
+}, async (lab, server) => {
+    server.answer = () => 403;
+    const { code, ways } = await tryAll(lab);
+    const by = name => ways.find(one => one.way === name);
+    assert.equal(code, 1);
+    assert.equal(by('webhook').outcome, 'refused');
+    assert.match(by('webhook').why, /status 403/);
+    assert.match(by('webhook').next, /notices\.webhookSecret/);
+    assert.equal(by('ntfy').outcome, 'failed');
+    assert.match(by('ntfy').next, /notices\.ntfy/);
+    assert.equal(by('program').outcome, 'failed');
+    assert.match(by('program').why, /code 4: no such printer/);
+    assert.match(by('program').next, /by hand/);
+    const people = await lab.ctl(['notice', 'test']);
+    assert.equal(people.code, 1);
+    assert.match(people.stdout, /^FAILED +program: .*no such printer\n +> run the program/m);
+    assert.equal(server.got.length, 2, 'once each time');
+}));
+
+test('a test notice while nothing is configured, while one is under way, and while the supervisor stops', { timeout: 120000 }, () => withReceiver(settings, async (lab, server) => {
+    server.answer = () => undefined;
+    const waiting = lab.ctl(['notice', 'test']);
+    await waitFor('it is being sent', () => server.got.length === 1);
+    const second = await lab.ctl(['notice', 'test']);
+    assert.equal(second.code, 5, second.stderr);
+    assert.match(second.stderr, /under way/);
+    await lab.ctl(['stop']);
+    assert.notEqual((await waiting).code, 0);
+    lab.writeConfig({});
+    const none = await lab.ctl(['notice', 'test']);
+    assert.equal(none.code, 5, none.stderr);
+    assert.match(none.stderr, /no way of giving notice is configured; set notices\.webhook/);
+    assert.equal((await lab.ctl(['notice', 'tell'])).code, 2);
+}));

@@ -29,6 +29,8 @@ static struct lab {
     pthread_t thread;
     char failure[400];
     bool shutdown_asked;
+    control_notices_tried_cb notices_tried; /* of the test under way; NULL: none */
+    void *notices_trial;
     void (*on_poke)(int step);
     void (*body)(void);
 } lab;
@@ -50,6 +52,17 @@ static void web_url(void *data, const char *run_id, struct buf *out)
 {
     (void)data;
     buf_printf(out, "http://127.0.0.1:9/runs/%s?token=t", run_id);
+}
+
+static int try_notices(void *data, control_notices_tried_cb done, void *trial, struct error *err)
+{
+    (void)data;
+    if (lab.notices_tried != NULL)
+        return error_set(err, ERR_CONFLICT, 0, "one is under way");
+    lab.notices_tried = done;
+    lab.notices_trial = trial;
+    uv_async_send(&lab.poke);
+    return 0;
 }
 
 static void on_shutdown(void *data)
@@ -129,6 +142,7 @@ static void with_control(void (*body)(void))
                                        .services = services,
                                        .service_count = 2,
                                        .web_url = web_url,
+                                       .try_notices = try_notices,
                                        .on_shutdown = on_shutdown };
     struct error err = ERROR_INIT;
 
@@ -570,6 +584,50 @@ TEST(a_slow_follower_is_told_every_decision_later)
 {
     lab.on_poke = audit_steps;
     with_control(body_audit_slow);
+}
+
+enum { NOTICES_TRIED = 1, NOTICES_HELD };
+
+/* NOTICES_HELD leaves the test under way. */
+static void notice_steps(int step)
+{
+    static const struct control_notice_trial trials[] = { { "ntfy", "told", "", "" },
+                                                          { "webhook", "refused", "no", "look" } };
+
+    if (step != NOTICES_HELD && lab.notices_tried != NULL) {
+        lab.notices_tried(lab.notices_trial, trials, ARRAY_LEN(trials));
+        lab.notices_tried = NULL;
+    }
+}
+
+static void body_notices(void)
+{
+    struct client *client = join_as("test");
+    struct client *other = join_as("test");
+    struct error err = ERROR_INIT;
+
+    WANT(answers(client, "notice.test", "{\"x\":1}", "invalid: "));
+    atomic_store(&lab.step, NOTICES_TRIED);
+    WANT(answers(client, "notice.test", "{}",
+                 "{\"ways\":[{\"way\":\"ntfy\",\"outcome\":\"told\"},{\"way\":\"webhook\","
+                 "\"outcome\":\"refused\",\"why\":\"no\",\"next\":\"look\"}]}"));
+    /* A client that goes away while one is under way is not missed. */
+    atomic_store(&lab.step, NOTICES_HELD);
+    WANT(client_send(client, "notice.test", "{}", NULL, 0, &err) != 0);
+    WANT(answers(client, "system.status", "{}", "1.2.3"));
+    WANT(answers(other, "notice.test", "{}", "conflict: "));
+    client_free(client);
+    WANT(answers(other, "system.status", "{}", "1.2.3"));
+    poke(NOTICES_TRIED);
+    WANT(answers(other, "system.status", "{}", "1.2.3"));
+    client_free(other);
+}
+
+TEST(a_test_notice_is_answered_when_it_is_over)
+{
+    lab.notices_tried = NULL;
+    lab.on_poke = notice_steps;
+    with_control(body_notices);
 }
 
 static void exec_steps(int step)
