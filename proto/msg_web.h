@@ -8,6 +8,7 @@
 struct web_link_params {
     const char *runId;     /* the page to open, or */
     const char *sessionId; /* this one; neither: the board */
+    bool live;             /* its agent's own pages instead */
 };
 extern const struct json_field web_link_fields[];
 

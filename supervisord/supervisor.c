@@ -584,6 +584,14 @@ static int web_login(void *data, const char *page, struct buf *out, uint64_t *ex
     return web_login_url(supervisor->web, page, out, expires_ms, err);
 }
 
+static int web_agent(void *data, const struct id *session, struct buf *out, uint64_t *expires_ms,
+                     struct error *err)
+{
+    struct supervisor *supervisor = data;
+
+    return web_agent_url(supervisor->web, session, out, expires_ms, err);
+}
+
 static void stop(void *data);
 
 /* The unit's, or one of our own. */
@@ -680,6 +688,7 @@ static int start_control(struct supervisor *supervisor, struct error *err)
                                                config->backup_secret_key },
                                   .web_url = web_url,
                                   .web_login = supervisor->web != NULL ? web_login : NULL,
+                                  .web_agent = web_agent,
                                   .check_service = check_service,
                                   .try_notices = try_notices,
                                   .on_shutdown = stop,

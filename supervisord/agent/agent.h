@@ -141,6 +141,13 @@ struct agent_files {
                         const char *target); /* a host file or folder, read-only */
 };
 
+/* An HTTP server of the agent's, with pages for people. */
+struct agent_pages {
+    uint16_t port;             /* inside */
+    const char *authorization; /* value of that header, which nobody else may learn; borrowed */
+    char *path;                /* of the conversation's page; heap */
+};
+
 struct agent_driver {
     const char *name; /* "opencode", "shell", "acp" */
     bool by_profile;  /* can only start agents that a profile describes */
@@ -189,6 +196,8 @@ struct agent_driver {
      * question (one label or free text). */
     int (*answer)(struct agent *agent, const char *request_id, const char *answer,
                   struct error *err);
+    /* False while it has none. NULL: it never has. */
+    bool (*pages)(struct agent *agent, struct agent_pages *pages);
     /* Asks it to stop the prompt; on_end follows with AGENT_END_ABORTED (or what came first). */
     void (*abort)(struct agent *agent);
     /* No callback after DONE. Does not end the processes: the sandbox does. */

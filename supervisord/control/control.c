@@ -133,6 +133,7 @@ static void copy_options(struct control *control, const struct control_options *
     control->max_requests = options->max_requests != 0 ? options->max_requests : DEFAULT_REQUESTS;
     control->web_url = options->web_url;
     control->web_login = options->web_login;
+    control->web_agent = options->web_agent;
     control->on_shutdown = options->on_shutdown;
     control->check_service = options->check_service;
     control->try_notices = options->try_notices;

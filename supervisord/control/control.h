@@ -70,6 +70,9 @@ struct control_options {
      * when there is no web view. */
     int (*web_login)(void *data, const char *page, struct buf *out, uint64_t *expires_ms,
                      struct error *err);
+    /* The same for the pages of the session's agent itself. */
+    int (*web_agent)(void *data, const struct id *session, struct buf *out, uint64_t *expires_ms,
+                     struct error *err);
     /* system.shutdown was asked for. Runs from the loop after the reply was queued. */
     void (*on_shutdown)(void *data);
     void *data;

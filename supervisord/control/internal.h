@@ -44,6 +44,8 @@ struct control {
     int (*try_notices)(void *data, control_notices_tried_cb done, void *trial, struct error *err);
     int (*web_login)(void *data, const char *page, struct buf *out, uint64_t *expires_ms,
                      struct error *err);
+    int (*web_agent)(void *data, const struct id *session, struct buf *out, uint64_t *expires_ms,
+                     struct error *err);
     void (*on_shutdown)(void *data);
     void *data;                /* for all three */
     struct listener *listener; /* NULL once it closes */

@@ -35,6 +35,8 @@ static const struct option {
     [ARGS_KEY] = { "key", 0, VALUE_TEXT, "KEY",
                    "idempotency key: what is asked again under it is done once" },
     [ARGS_LIMIT] = { "limit", 'n', VALUE_NUMBER, "N", "at most so many" },
+    [ARGS_LIVE] = { "live", 0, VALUE_NONE, NULL,
+                    "the pages that its agent itself shows while it is at work" },
     [ARGS_MAX_BYTES] = { "max-bytes", 0, VALUE_NUMBER, "N", "no more than so many bytes" },
     [ARGS_MODE] = { "mode", 0, VALUE_TEXT, "MODE",
                     "auto, steer (into the run at work) or queue (a run of its own)" },

@@ -27,6 +27,7 @@ enum args_option {
     ARGS_JSON,
     ARGS_KEY,
     ARGS_LIMIT,
+    ARGS_LIVE,
     ARGS_MAX_BYTES,
     ARGS_MODE,
     ARGS_MODEL,

@@ -67,6 +67,8 @@ static int write_params(struct session *session, struct buf *body, struct error 
         return -1;
     else if (word != NULL)
         json_member_string(&writer, "runId", buf_text(&id));
+    if (session->args.has[ARGS_LIVE])
+        json_member_bool(&writer, "live", true);
     json_write_object_end(&writer);
     return 0;
 }

@@ -241,11 +241,12 @@ static const struct ctl_command commands[] = {
       CONNECT_FIRST,
       cmd_notice },
     { "web",
-      "[RUN|SESSION]",
-      "open the web pages: the board, or the page of a run or session",
+      "[--live] [RUN|SESSION]",
+      "open the web pages: the board, the page of a run or session, or its agent's own",
       "Prints an address that signs one browser in, once, within five minutes, and opens it where "
-      "there is a display.",
-      { COMMON, 0, 1, 0 },
+      "there is a display. With --live it leads to OpenCode's own pages of a run that is at work; "
+      "to use them from another machine, forward the port: ssh -L PORT:127.0.0.1:PORT.",
+      { COMMON | ARGS_BIT(ARGS_LIVE), 0, 1, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_web },

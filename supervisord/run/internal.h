@@ -92,6 +92,7 @@ struct run {
     struct setup *setup;
     struct collect *collect;
     struct list execs; /* run_exec::link */
+    struct list pages; /* run_pages::link */
 
     struct handles handles;
     uv_timer_t deadline;
@@ -400,6 +401,8 @@ void run_touch(struct run *run);
 
 /* exec.c */
 void exec_cut_all(struct run *run);
+/* pages.c */
+void pages_cut_all(struct run *run);
 
 /* request.c */
 /* Four FNV-1a sums with different starts: enough to tell a repetition of one's own request from

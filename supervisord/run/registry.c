@@ -83,6 +83,7 @@ struct run *registry_add(struct runs *runs, const struct run_record *record,
     workspace_layout_init(&run->layout, runs->options.state_dir, session->id.text);
     run->runtime_dir = mem_printf("%s/sandboxes/%s", runs->options.runtime_dir, session->id.text);
     list_init(&run->execs);
+    list_init(&run->pages);
     handles_init(&run->handles, run_free, run);
     uv_timer_init(runs->loop, &run->deadline);
     handles_add(&run->handles, (uv_handle_t *)&run->deadline, run);

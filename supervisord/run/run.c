@@ -285,6 +285,7 @@ void runs_close(struct runs *runs, void (*done)(void *data), void *data)
         if (run->usage != NULL)
             usage_watch_close(STEAL(run->usage));
         exec_cut_all(run);
+        pages_cut_all(run);
         leave(run);
     }
     events_tick_soon(runs, 0);

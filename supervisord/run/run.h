@@ -287,6 +287,27 @@ int run_exec_start(struct run_exec **out, struct runs *runs, const struct id *id
                    struct error *err);
 void run_exec_cancel(struct run_exec *exec); /* kills it; on_exit does not run */
 
+/* The agent's own pages: a server of its in the sandbox of a session's live run. What it answers is
+ * the sandbox's word, not ours. */
+struct run_pages;
+struct run_pages_callbacks {
+    /* Once, unless it is released or cut first. FD is connected and the callee's, -1 with ERR.
+     * AUTHORIZATION is the value of the header that the agent wants, borrowed during the call:
+     * nobody but it may learn that. */
+    void (*on_connected)(void *data, int fd, const char *authorization, const struct error *err);
+    /* Last: the run ends, and so does what was connected. */
+    void (*on_cut)(void *data);
+    void *data;
+};
+/* The address of the conversation's page on that server, appended to PATH. ERR_CONFLICT: no agent
+ * with pages is at work in the session now. */
+int run_pages_path(struct runs *runs, const struct id *session, struct buf *path,
+                   struct error *err);
+/* A new connection to it. */
+int run_pages_connect(struct run_pages **out, struct runs *runs, const struct id *session,
+                      const struct run_pages_callbacks *callbacks, struct error *err);
+void run_pages_release(struct run_pages *pages); /* no callback follows */
+
 /* Queries. Records are copies from the store, with what is only in memory merged in.
  * ------------------------------ */
 

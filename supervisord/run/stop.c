@@ -34,6 +34,7 @@ static void cut_work(struct run *run)
     setup_free(run);
     collect_free(run);
     exec_cut_all(run);
+    pages_cut_all(run);
     limits_end(run);
     proxy_revoke(run->runs->proxy, run->record.id.text);
 }

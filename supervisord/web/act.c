@@ -39,22 +39,30 @@ static const struct json_field login_fields[] = {
     JSON_FIELD_LAST,
 };
 
+/* Under an agent's name a browser is signed in to that agent's pages. */
+static const char *scope_of(const struct call *call)
+{
+    return call->session != NULL ? call->session->text : "";
+}
+
 static void respond_signed_in(const struct call *call, const char *path)
 {
     struct web *web = call->conn->web;
-    AUTO_BUF struct buf body = BUF_INIT(1024);
+    const char *scope = scope_of(call);
+    AUTO_BUF struct buf body = BUF_INIT(4096);
     struct error err = ERROR_INIT;
     struct http_headers headers;
     struct json_writer writer;
     char text[WEB_TOKEN_SIZE];
     char *cookie;
 
-    if (login_begin(web->login, text, &err) < 0) {
+    if (login_begin(web->login, scope, text, &err) < 0) {
         web_respond_failure(call->conn->http, &err);
         return;
     }
     cookie = mem_printf("%s=%s; Path=%s/; Max-Age=%llu; HttpOnly; SameSite=Strict", web->cookie,
-                        text, web->prefix, LOGIN_SESSION_MS / 1000);
+                        text, scope[0] == '\0' ? web->prefix : "",
+                        (unsigned long long)login_lasts_ms(scope) / 1000);
     json_write_init(&writer, &body);
     json_write_object(&writer);
     json_member_string(&writer, "location", path);
@@ -71,13 +79,14 @@ static void respond_signed_in(const struct call *call, const char *path)
 }
 
 /* The path that the code or the token leads to; NULL when it is wrong. */
-static char *check_login(struct web *web, const struct login_params *params)
+static char *check_login(struct web *web, const char *scope, const struct login_params *params)
 {
     bool right;
 
     if (params->code != NULL)
-        return login_take_code(web->login, params->code);
-    if (params->token == NULL || web->token_matches == NULL)
+        return login_take_code(web->login, scope, params->code);
+    /* Nobody is to type it under another name than ours. */
+    if (params->token == NULL || web->token_matches == NULL || scope[0] != '\0')
         return NULL;
     right = web->token_matches(web->token_data, params->token);
     login_tried(web->login, right);
@@ -98,7 +107,7 @@ void act_login(const struct call *call)
                           "a wrong token was just tried; try again in three seconds");
         return;
     }
-    path = check_login(web, &params);
+    path = check_login(web, scope_of(call), &params);
     if (path == NULL) {
         log_warn("web", "a browser showed a wrong or used link or token");
         web_respond_error(call->conn->http, 403, "denied",
@@ -111,7 +120,7 @@ void act_login(const struct call *call)
 
 void act_logout(const struct call *call)
 {
-    login_end(call->conn->web->login, call->conn->cookie);
+    login_end(call->conn->web->login, "", call->conn->cookie);
     log_info("web", "a browser was signed out");
     respond_word(call, 200, "signedOut");
 }

@@ -9,6 +9,16 @@
  * -------------------------------------------------------------------------------------------------------------
  */
 
+/* Whether the agent shows pages of its own now. */
+static bool has_agent_pages(struct web *web, const struct run_record *run)
+{
+    AUTO_BUF struct buf path = BUF_INIT(4096);
+    struct error none = ERROR_INIT;
+
+    return web->local && !run_ended(run) &&
+           run_pages_path(web->runs, &run->session, &path, &none) == 0;
+}
+
 void api_write_run(struct json_writer *writer, struct web *web, const struct run_record *run)
 {
     AUTO_BUF struct buf message = BUF_INIT(16u << 10);
@@ -21,6 +31,7 @@ void api_write_run(struct json_writer *writer, struct web *web, const struct run
     json_write_object(writer);
     json_member_u64(writer, "now", now);
     json_member_bool(writer, "ended", run_ended(run));
+    json_member_bool(writer, "agentPages", has_agent_pages(web, run));
     json_member_string_opt(writer, "step", context.current_step);
     json_write_name(writer, "run");
     run_view_write(writer, &view, NULL, 0);

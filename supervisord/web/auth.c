@@ -77,6 +77,40 @@ void auth_prefix(const unsigned char key[WEB_KEY_SIZE], char prefix[WEB_PREFIX_S
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
+void auth_agent_host(const unsigned char key[WEB_KEY_SIZE], const struct id *session,
+                     char host[WEB_AGENT_HOST_SIZE])
+{
+    unsigned char hash[crypto_auth_hmacsha256_BYTES];
+    char proof[17];
+
+    hash_of(key, "web agent ", session->text, hash);
+    str_hex(proof, hash, 8);
+    (void)snprintf(host, WEB_AGENT_HOST_SIZE, "%s-%s.localhost", session->text + 4, proof);
+}
+
+bool auth_agent_host_parse(const unsigned char key[WEB_KEY_SIZE], const char *host, uint16_t port,
+                           struct id *session)
+{
+    char name[WEB_AGENT_HOST_SIZE];
+    char text[ID_SIZE];
+    struct id id;
+
+    if (host == NULL || strlen(host) < ID_SIZE)
+        return false;
+    (void)snprintf(text, sizeof(text), "ses_%.26s", host);
+    if (!id_parse(ID_KIND_SESSION, text, &id))
+        return false;
+    auth_agent_host(key, &id, name);
+
+    AUTO_FREE
+    char *right = mem_printf("%s:%u", name, (unsigned)port);
+
+    if (strlen(right) != strlen(host) || sodium_memcmp(right, host, strlen(host)) != 0)
+        return false;
+    *session = id;
+    return true;
+}
+
 bool auth_host_allowed(const char *host, uint16_t port)
 {
     static const char *const names[] = { "127.0.0.1", "localhost", "[::1]" };

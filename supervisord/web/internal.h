@@ -26,6 +26,7 @@ extern const struct web_asset web_assets[]; /* ends with a NULL name */
 #define WEB_KEY_SIZE 32
 #define WEB_TOKEN_SIZE 44  /* 43 characters of base64url and NUL */
 #define WEB_PREFIX_SIZE 20 /* "/w/" and 16 characters */
+#define WEB_AGENT_HOST_SIZE 64
 
 /* auth.c: what a request shows.
  * ----------------------------------------------------------------------------------------------------------
@@ -43,6 +44,13 @@ bool auth_token_matches(const unsigned char key[WEB_KEY_SIZE], const char *run_i
  * pages under the same name, and cookies don't know ports: the cookie goes below this path only,
  * and they don't know it. */
 void auth_prefix(const unsigned char key[WEB_KEY_SIZE], char prefix[WEB_PREFIX_SIZE]);
+/* The name under which a session's agent shows pages: "ID-PROOF.localhost". Browsers take such a
+ * name for this machine without asking anyone, and each for a site of its own. */
+void auth_agent_host(const unsigned char key[WEB_KEY_SIZE], const struct id *session,
+                     char host[WEB_AGENT_HOST_SIZE]);
+/* Whether HOST is such a name with our PORT; then it is *SESSION's. */
+bool auth_agent_host_parse(const unsigned char key[WEB_KEY_SIZE], const char *host, uint16_t port,
+                           struct id *session);
 /* Only loopback names with our own port: a page of another site that had its name resolve to
  * 127.0.0.1 sends its own. */
 bool auth_host_allowed(const char *host, uint16_t port);
@@ -66,20 +74,26 @@ struct login;
 
 #define LOGIN_CODE_MS (5u * 60 * 1000)
 #define LOGIN_SESSION_MS (14ull * 24 * 3600 * 1000)
+#define LOGIN_AGENT_MS (12ull * 3600 * 1000)
 
 /* Only hashes are kept: codes in memory, sessions also in state/web.sessions, so that a restart
- * signs nobody out. CLOCK is borrowed. */
+ * signs nobody out. CLOCK is borrowed. A SCOPE is what a browser is signed in to: "" for our own
+ * pages, or the id of a session, for those of its agent. What is right in one is wrong in all
+ * others. */
 int login_open(struct login **out, const char *state_dir, const struct clock *clock,
                struct error *err);
 void login_close(struct login *login);
 /* A new code, which leads to PATH (copied). Of too many the oldest is forgotten. */
-void login_make_code(struct login *login, const char *path, char code[WEB_TOKEN_SIZE]);
+void login_make_code(struct login *login, const char *scope, const char *path,
+                     char code[WEB_TOKEN_SIZE]);
 /* Uses CODE up: its path (heap), or NULL when it is wrong, used or too old. */
-char *login_take_code(struct login *login, const char *code);
-/* A new session; TEXT is what the browser shows from now on. */
-int login_begin(struct login *login, char text[WEB_TOKEN_SIZE], struct error *err);
-bool login_valid(const struct login *login, const char *text);
-void login_end(struct login *login, const char *text);
+char *login_take_code(struct login *login, const char *scope, const char *code);
+/* A new session; TEXT is what the browser shows from now on, for so long. */
+int login_begin(struct login *login, const char *scope, char text[WEB_TOKEN_SIZE],
+                struct error *err);
+uint64_t login_lasts_ms(const char *scope);
+bool login_valid(const struct login *login, const char *scope, const char *text);
+void login_end(struct login *login, const char *scope, const char *text);
 /* Whether TOKEN may be tried now: wrong ones make the next wait. */
 bool login_may_try(struct login *login);
 void login_tried(struct login *login, bool right);
@@ -114,7 +128,9 @@ bool feed_parse(const struct feed *feed, const char *cursor, uint64_t *number);
  */
 struct stream;
 struct deletion;
+struct relay;
 struct route;
+struct call;
 
 struct web {
     uv_loop_t *loop;
@@ -124,6 +140,7 @@ struct web {
     char *origin;
     uint16_t port;
     bool remote;
+    bool local; /* listens on this machine's loopback too */
     char **names;
     size_t name_count;
     bool (*token_matches)(void *data, const char *token);
@@ -140,6 +157,7 @@ struct web {
     struct list conns;         /* web_conn::link */
     unsigned streams;
     unsigned max_streams;
+    unsigned relays;     /* requests under way to agents' pages */
     unsigned open_parts; /* listener, handles and connections, while they close */
     bool closing;
     void (*done)(void *data);
@@ -152,6 +170,7 @@ struct web_conn {
     struct http_conn *http;
     struct stream *stream;     /* being answered, or NULL */
     struct deletion *deletion; /* being waited for, or NULL */
+    struct relay *relay;       /* to an agent's pages, or NULL */
     /* A request whose body is being read; NULL: none. */
     const struct route *route;
     unsigned access;
@@ -166,6 +185,14 @@ enum access {
     ACCESS_LINK = 1,   /* by the token of the run that it is about */
     ACCESS_COOKIE = 2, /* by a session, below the prefix */
     ACCESS_OPEN = 4,   /* anyone who reaches us */
+};
+
+/* Which function answers what. */
+struct route {
+    const char *method;
+    const char *path; /* below the prefix or not; @r is a run's id, @s a session's */
+    unsigned access;
+    void (*handle)(const struct call *call); /* NULL: the page */
 };
 
 /* A request that was let in. */
@@ -201,6 +228,38 @@ void web_append_run_path(const struct call *call, const char *run_id, struct buf
 void route_request(struct web_conn *conn, const struct http_request *request);
 void route_body(struct web_conn *conn, const char *bytes, size_t len);
 void route_body_end(struct web_conn *conn);
+/* ROUTE's function gets the request once its body of at most MAX bytes is there. */
+void route_take_body(struct web_conn *conn, const struct route *route, enum access access,
+                     size_t max);
+/* One of the files below /static/; false when PATH is none. */
+bool route_static(struct web_conn *conn, const char *path, size_t len);
+
+/* agent.c: the pages that a session's agent itself shows, under a name of their own.
+ * ----------------------------------------------------------------------------------------------------------
+ */
+/* A request to the agent of conn->session. */
+void agent_request(struct web_conn *conn, const struct http_request *request);
+/* Appends an address that signs one browser in to them, once. ERR_CONFLICT: there are none now. */
+int agent_login_url(struct web *web, const struct id *session, struct buf *out, struct error *err);
+void agent_open(const struct call *call);
+
+/* agent_relay.c: one request to the agent and its answer. */
+/* It answers from here on; -1: the agent can't be reached, and the caller answers. */
+int agent_relay_start(struct web_conn *conn, const struct id *session,
+                      const struct http_request *request, struct error *err);
+void agent_relay_body(struct web_conn *conn, const char *bytes, size_t len);
+void agent_relay_body_end(struct web_conn *conn);
+void agent_relay_drained(struct web_conn *conn);
+void agent_relay_stop(struct web_conn *conn); /* the connection is over; harmless without one */
+
+/* agent_head.c: pure. */
+/* The head that goes to the agent: what of REQUEST is its business, and AUTHORIZATION. */
+void agent_head_write(const struct http_request *request, const char *authorization,
+                      struct buf *out);
+/* What of the agent's answer goes to a browser that asked HOST, and the rules for it. -1: nothing
+ * may. */
+int agent_head_answer(const struct http_response_head *head, const char *host,
+                      struct http_headers *out, struct error *err);
 
 /* api.c: what pages ask for.
  * ----------------------------------------------------------------------------------------------------------
@@ -212,7 +271,8 @@ void api_runs(const struct call *call);
 void api_audit(const struct call *call);
 void api_sessions(const struct call *call);
 void api_session(const struct call *call);
-/* {"now","ended","step"?,"run":{…}}: the socket's view of the run and what a page needs beside. */
+/* {"now","ended","agentPages","step"?,"run":{…}}: the socket's view of the run and what a page
+ * needs beside. */
 void api_write_run(struct json_writer *writer, struct web *web, const struct run_record *run);
 /* {"run":{…},"model"?,…}: the socket's item of a list and what a board needs beside. */
 void api_write_item(struct json_writer *writer, struct web *web, const struct run_record *run);

@@ -27,7 +27,17 @@ struct login {
     uint64_t try_mono_ms; /* not before this */
 };
 
-static void make_secret(char text[WEB_TOKEN_SIZE], unsigned char hash[HASH_SIZE])
+/* The scope is the key: with another one the same text is another secret. */
+static void hash_in_scope(const char *scope, const char *text, unsigned char hash[HASH_SIZE])
+{
+    size_t len = strlen(scope);
+
+    BUG_ON(len > 0 && len < crypto_generichash_KEYBYTES_MIN);
+    crypto_generichash(hash, HASH_SIZE, (const unsigned char *)text, WEB_TOKEN_SIZE - 1,
+                       len > 0 ? (const unsigned char *)scope : NULL, len);
+}
+
+static void make_secret(const char *scope, char text[WEB_TOKEN_SIZE], unsigned char hash[HASH_SIZE])
 {
     unsigned char bytes[32];
 
@@ -35,20 +45,21 @@ static void make_secret(char text[WEB_TOKEN_SIZE], unsigned char hash[HASH_SIZE]
     sodium_bin2base64(text, WEB_TOKEN_SIZE, bytes, sizeof(bytes),
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
     sodium_memzero(bytes, sizeof(bytes));
-    crypto_generichash(hash, HASH_SIZE, (const unsigned char *)text, WEB_TOKEN_SIZE - 1, NULL, 0);
+    hash_in_scope(scope, text, hash);
 }
 
-static bool hash_secret(const char *text, unsigned char hash[HASH_SIZE])
+static bool hash_secret(const char *scope, const char *text, unsigned char hash[HASH_SIZE])
 {
     if (text == NULL || strlen(text) != WEB_TOKEN_SIZE - 1)
         return false;
-    crypto_generichash(hash, HASH_SIZE, (const unsigned char *)text, WEB_TOKEN_SIZE - 1, NULL, 0);
+    hash_in_scope(scope, text, hash);
     return true;
 }
 
 /* Codes --------------------------------------------------------------------------------------- */
 
-void login_make_code(struct login *login, const char *path, char code[WEB_TOKEN_SIZE])
+void login_make_code(struct login *login, const char *scope, const char *path,
+                     char code[WEB_TOKEN_SIZE])
 {
     size_t oldest = 0;
 
@@ -63,16 +74,16 @@ void login_make_code(struct login *login, const char *path, char code[WEB_TOKEN_
     free(login->codes[oldest].path);
     login->codes[oldest].path = mem_strdup(path);
     login->codes[oldest].until_mono_ms = clock_mono_ms(login->clock) + LOGIN_CODE_MS;
-    make_secret(code, login->codes[oldest].hash);
+    make_secret(scope, code, login->codes[oldest].hash);
 }
 
-char *login_take_code(struct login *login, const char *code)
+char *login_take_code(struct login *login, const char *scope, const char *code)
 {
     uint64_t now = clock_mono_ms(login->clock);
     unsigned char hash[HASH_SIZE];
     char *path = NULL;
 
-    if (!hash_secret(code, hash))
+    if (!hash_secret(scope, code, hash))
         return NULL;
     for (size_t i = 0; i < CODES_MAX; i++) {
         bool right = sodium_memcmp(login->codes[i].hash, hash, HASH_SIZE) == 0;
@@ -158,7 +169,13 @@ void login_close(struct login *login)
     free(login);
 }
 
-int login_begin(struct login *login, char text[WEB_TOKEN_SIZE], struct error *err)
+uint64_t login_lasts_ms(const char *scope)
+{
+    return scope[0] == '\0' ? LOGIN_SESSION_MS : LOGIN_AGENT_MS;
+}
+
+int login_begin(struct login *login, const char *scope, char text[WEB_TOKEN_SIZE],
+                struct error *err)
 {
     size_t oldest = 0;
 
@@ -166,19 +183,19 @@ int login_begin(struct login *login, char text[WEB_TOKEN_SIZE], struct error *er
         if (login->sessions[i].until_ms < login->sessions[oldest].until_ms)
             oldest = i;
     }
-    make_secret(text, login->sessions[oldest].hash);
-    login->sessions[oldest].until_ms = clock_wall_ms(login->clock) + LOGIN_SESSION_MS;
+    make_secret(scope, text, login->sessions[oldest].hash);
+    login->sessions[oldest].until_ms = clock_wall_ms(login->clock) + login_lasts_ms(scope);
     return save(login, err);
 }
 
 /* The session's index, or SESSIONS_MAX. All are looked at, so that the time tells nothing. */
-static size_t find(const struct login *login, const char *text)
+static size_t find(const struct login *login, const char *scope, const char *text)
 {
     uint64_t now = clock_wall_ms(login->clock);
     size_t found = SESSIONS_MAX;
     unsigned char hash[HASH_SIZE];
 
-    if (!hash_secret(text, hash))
+    if (!hash_secret(scope, text, hash))
         return SESSIONS_MAX;
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
         bool right = sodium_memcmp(login->sessions[i].hash, hash, HASH_SIZE) == 0;
@@ -189,14 +206,14 @@ static size_t find(const struct login *login, const char *text)
     return found;
 }
 
-bool login_valid(const struct login *login, const char *text)
+bool login_valid(const struct login *login, const char *scope, const char *text)
 {
-    return find(login, text) != SESSIONS_MAX;
+    return find(login, scope, text) != SESSIONS_MAX;
 }
 
-void login_end(struct login *login, const char *text)
+void login_end(struct login *login, const char *scope, const char *text)
 {
-    size_t found = find(login, text);
+    size_t found = find(login, scope, text);
     struct error err = ERROR_INIT;
 
     if (found == SESSIONS_MAX)

@@ -4,13 +4,6 @@
 
 #define BODY_MAX (512u << 10)
 
-struct route {
-    const char *method;
-    const char *path; /* below the prefix or not; @r is a run's id, @s a session's */
-    unsigned access;
-    void (*handle)(const struct call *call); /* NULL: the page */
-};
-
 #define BOTH (ACCESS_LINK | ACCESS_COOKIE)
 
 static void sign_in(const struct call *call);
@@ -21,6 +14,8 @@ static const struct route routes[] = {
     { "GET", "/sessions/@s", ACCESS_COOKIE, NULL },
     { "GET", "/audit", ACCESS_COOKIE, NULL },
     { "GET", "/runs/@r", BOTH, NULL },
+    { "GET", "/runs/@r/agent", ACCESS_COOKIE, agent_open },
+    { "GET", "/sessions/@s/agent", ACCESS_COOKIE, agent_open },
     { "GET", "/api/runs", ACCESS_COOKIE, api_runs },
     { "GET", "/api/feed", ACCESS_COOKIE, stream_board },
     { "GET", "/api/runs/@r", BOTH, api_run },
@@ -169,7 +164,7 @@ static bool is_let_in(struct web_conn *conn, enum access access, const struct ma
         return token_is_right(web, match->run.text, request);
     case ACCESS_COOKIE:
         return cookie_value(&request->headers, web->cookie, conn->cookie, sizeof(conn->cookie)) &&
-               login_valid(web->login, conn->cookie);
+               login_valid(web->login, "", conn->cookie);
     case ACCESS_OPEN:
         return true;
     }
@@ -228,19 +223,25 @@ static void serve(struct web_conn *conn, const struct route *route, enum access 
     } else if (is_reading(request->method)) {
         answer(conn, route, &call, match);
     } else {
-        conn->route = route;
-        conn->access = access;
         conn->run = match->run;
         conn->session = match->session;
-        buf_init(&conn->body, BODY_MAX);
+        route_take_body(conn, route, access, BODY_MAX);
     }
 }
 
-static bool serve_static(struct web_conn *conn, const char *target, size_t len)
+void route_take_body(struct web_conn *conn, const struct route *route, enum access access,
+                     size_t max)
 {
-    if (len <= strlen("/static/") || !str_starts(target, "/static/"))
+    conn->route = route;
+    conn->access = access;
+    buf_init(&conn->body, max);
+}
+
+bool route_static(struct web_conn *conn, const char *path, size_t len)
+{
+    if (len <= strlen("/static/") || !str_starts(path, "/static/"))
         return false;
-    web_respond_asset(conn->http, 200, target + strlen("/static/"), len - strlen("/static/"));
+    web_respond_asset(conn->http, 200, path + strlen("/static/"), len - strlen("/static/"));
     return true;
 }
 
@@ -255,6 +256,11 @@ void route_request(struct web_conn *conn, const struct http_request *request)
     struct match match;
     bool known = false;
 
+    conn->run.text[0] = conn->session.text[0] = '\0';
+    if (auth_agent_host_parse(web->key, request->host, web->port, &conn->session)) {
+        agent_request(conn, request);
+        return;
+    }
     if (!host_is_right(web, request->host)) {
         web_respond_error(conn->http, 421, "wrong_host",
                           "this server answers to its own names only (web.names)");
@@ -270,7 +276,7 @@ void route_request(struct web_conn *conn, const struct http_request *request)
         serve(conn, route, (enum access)(route->access & access), &match, request);
     else if (known || !is_reading(request->method))
         web_respond_error(conn->http, 405, "method_not_allowed", "this method is not allowed here");
-    else if (!serve_static(conn, request->target, strcspn(request->target, "?")))
+    else if (!route_static(conn, request->target, strcspn(request->target, "?")))
         web_respond_error(conn->http, 404, "not_found",
                           "there is nothing here; open a run by its link");
 }

@@ -164,13 +164,18 @@ static void on_part_closed(void *data)
 
 static void on_drain(void *data, struct http_conn *http)
 {
+    struct web_conn *conn = data;
+
     (void)http;
-    stream_drained(data);
+    stream_drained(conn);
+    if (conn->relay != NULL)
+        agent_relay_drained(conn);
 }
 
 static void conn_forget(struct web_conn *conn)
 {
     stream_stop(conn);
+    agent_relay_stop(conn);
     act_conn_gone(conn);
     conn->route = NULL;
     buf_finish(&conn->body);
@@ -204,14 +209,24 @@ static void on_closed(void *data, struct http_conn *http)
 
 static void on_body(void *data, struct http_conn *http, const char *bytes, size_t len)
 {
+    struct web_conn *conn = data;
+
     (void)http;
-    route_body(data, bytes, len);
+    if (conn->relay != NULL)
+        agent_relay_body(conn, bytes, len);
+    else
+        route_body(conn, bytes, len);
 }
 
 static void on_body_end(void *data, struct http_conn *http)
 {
+    struct web_conn *conn = data;
+
     (void)http;
-    route_body_end(data);
+    if (conn->relay != NULL)
+        agent_relay_body_end(conn);
+    else
+        route_body_end(conn);
 }
 
 /* A peer that takes nothing for so long is gone: the kernel finds out without our waking up. */
@@ -309,6 +324,18 @@ static const char *shown_host(const struct web_options *options)
     return str_equal(options->listen, "::") ? "::1" : options->listen;
 }
 
+/* Where browsers look for names that end in .localhost. */
+static bool is_local(const char *listen)
+{
+    static const char *const addresses[] = { "127.0.0.1", "::1", "0.0.0.0", "::" };
+
+    for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
+        if (str_equal(listen, addresses[i]))
+            return true;
+    }
+    return false;
+}
+
 static void take_options(struct web *web, const struct web_options *options)
 {
     const char *shown = shown_host(options);
@@ -319,6 +346,7 @@ static void take_options(struct web *web, const struct web_options *options)
     snprintf(web->cookie, sizeof(web->cookie), "sandbox-mcp-%u", (unsigned)web->port);
     web->max_streams = options->max_streams != 0 ? options->max_streams : DEFAULT_STREAMS;
     web->remote = options->remote;
+    web->local = is_local(options->listen);
     web->token_matches = options->token_matches;
     web->token_data = options->token_data;
     web->names = mem_new_zero(options->name_count + 1, sizeof(*web->names));
@@ -392,6 +420,7 @@ void web_close(struct web *web, void (*done)(void *data), void *data)
         struct web_conn *conn = LIST_ENTRY(link, struct web_conn, link);
 
         stream_stop(conn);
+        agent_relay_stop(conn);
         http_conn_close(conn->http);
     }
     listener_close(listener, on_part_closed, web);
@@ -439,13 +468,20 @@ int web_login_url(struct web *web, const char *page, struct buf *out, uint64_t *
         path = mem_printf("%s/sessions/%s", web->prefix, page);
     else
         return error_set(err, ERR_INVALID, 0, "neither a run's nor a session's id");
-    login_make_code(web->login, path, code);
+    login_make_code(web->login, "", path, code);
     *expires_ms = clock_wall_ms(web->clock) + LOGIN_CODE_MS;
     /* Behind #, so that it is in no request's target, no log and no Referer, and is not used up by
      * what only looks at links. */
     buf_printf(out, "%s/login#%s", web->origin, code);
     sodium_memzero(code, sizeof(code));
     return 0;
+}
+
+int web_agent_url(struct web *web, const struct id *session, struct buf *out, uint64_t *expires_ms,
+                  struct error *err)
+{
+    *expires_ms = clock_wall_ms(web->clock) + LOGIN_CODE_MS;
+    return agent_login_url(web, session, out, err);
 }
 
 unsigned web_streams(const struct web *web)

@@ -42,6 +42,10 @@ void web_run_url(const struct web *web, const char *run_id, struct buf *out);
  * run's id, a session's, or "" for the board. *EXPIRES_MS: wall clock. */
 int web_login_url(struct web *web, const char *page, struct buf *out, uint64_t *expires_ms,
                   struct error *err);
+/* The same for the pages that the session's agent itself shows while it is at work, on this machine
+ * and under a name of their own. ERR_CONFLICT: there are none now. */
+int web_agent_url(struct web *web, const struct id *session, struct buf *out, uint64_t *expires_ms,
+                  struct error *err);
 /* Pages that are live now. */
 unsigned web_streams(const struct web *web);
 

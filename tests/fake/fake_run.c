@@ -423,6 +423,28 @@ void run_exec_cancel(struct run_exec *exec)
     free(exec);
 }
 
+/* Here no agent has pages. */
+int run_pages_path(struct runs *runs, const struct id *session, struct buf *path, struct error *err)
+{
+    (void)runs;
+    (void)session;
+    (void)path;
+    return error_set(err, ERR_CONFLICT, 0, "no agent that has pages of its own is at work");
+}
+
+int run_pages_connect(struct run_pages **out, struct runs *runs, const struct id *session,
+                      const struct run_pages_callbacks *callbacks, struct error *err)
+{
+    (void)out;
+    (void)callbacks;
+    return run_pages_path(runs, session, NULL, err);
+}
+
+void run_pages_release(struct run_pages *pages)
+{
+    (void)pages;
+}
+
 int run_load(struct runs *runs, const struct id *id, struct run_record *run, struct error *err)
 {
     return store_run_load(runs->store, id, run, err);

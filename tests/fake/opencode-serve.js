@@ -124,7 +124,13 @@ function route(request, body) {
     return null;
 }
 
+// Pages of its own beside it: what they take is theirs.
+const pagesFile = path.join(__dirname, 'pages.js');
+const pages = fs.existsSync(pagesFile) ? require(pagesFile) : () => false;
+
 const server = http.createServer((request, response) => {
+    if (pages(request, response))
+        return;
     const parts = [];
     request.on('data', part => parts.push(part));
     request.on('end', () => {

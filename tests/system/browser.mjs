@@ -33,7 +33,7 @@ export class Browser {
             });
         });
         context.on('request', request => {
-            if (!/^(http:\/\/(127\.0\.0\.1|localhost):\d+\/|data:|blob:)/.test(request.url()))
+            if (!/^(http:\/\/(127\.0\.0\.1|localhost|[0-9a-z-]+\.localhost):\d+\/|data:|blob:)/.test(request.url()))
                 this.problems.push(`asked for ${request.url()}`);
         });
         return context;

@@ -20,8 +20,10 @@ const fake = name => fs.readFileSync(path.join(testsFolder, 'fake', name));
 
 // For runs of the agent `opencode` where this is configured. MODES: how each process of a session behaves at its start.
 export const fakeOpencode = { opencode: { path: process.execPath } };
-export const fakeOpencodeRepository = (lab, name, modes = []) =>
-    repositoryOf(lab, name, { 'serve.js': fake('opencode-serve.js'), 'mode.json': JSON.stringify({ modes }) });
+export const fakeOpencodeRepository = (lab, name, modes = [], more = {}) =>
+    repositoryOf(lab, name, { 'serve.js': fake('opencode-serve.js'), 'mode.json': JSON.stringify({ modes }), ...more });
+// The same, whose server also has the pages of tests/fake/hostile-pages.js.
+export const hostilePagesRepository = (lab, name) => fakeOpencodeRepository(lab, name, [], { 'pages.js': fake('hostile-pages.js') });
 
 // For runs of the agent `mine`.
 export const fakeAcp = { mine: { program: process.execPath, arguments: ['acp.js'], services: [] } };

@@ -2,35 +2,10 @@
 // mean something else, heads without end, readers that don't read, more pages than anyone opens.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import http from 'node:http';
 import net from 'node:net';
 import { test } from 'node:test';
 import { run, statusNumber, waitFor, withLab } from './lab.mjs';
-
-function ask(port, path, { method = 'GET', headers = {}, body } = {}) {
-    return new Promise((resolve, reject) => {
-        const request = http.request({ host: '127.0.0.1', port, path, method, headers: { host: `127.0.0.1:${port}`, ...headers }, setHost: false }, response => {
-            let text = '';
-            response.setEncoding('utf8').on('data', part => { text += part; });
-            response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, text }));
-        });
-        request.on('error', reject);
-        request.end(body);
-    });
-}
-
-// Bytes as they are, and what comes back until the peer closes.
-function raw(port, head) {
-    return new Promise(resolve => {
-        const socket = net.connect(port, '127.0.0.1', () => socket.write(head));
-        let text = '';
-        socket.setEncoding('latin1').on('data', part => { text += part; });
-        socket.on('error', () => {});
-        socket.on('close', () => resolve(text));
-    });
-}
-
-const own = port => ({ origin: `http://127.0.0.1:${port}`, 'content-type': 'application/json' });
+import { ask, own, raw } from './web-client.mjs';
 
 // A browser that was signed in: {port, prefix, cookie}.
 async function signIn(lab) {

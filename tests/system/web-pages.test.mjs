@@ -94,6 +94,39 @@ test('a run of real OpenCode: watched, asked, answered, its changes', { timeout:
     await screenshot(page, 'audit-desk');
 }));
 
+test('permissions are given and refused by buttons, and the run goes on', { timeout: 900000 }, () => withPages({ config: () => ({ agents: { startSeconds: 300, permissions: 'ask' } }) }, async (lab, browser) => {
+    const mcp = await lab.connect();
+    const repository = await lab.repository();
+    const first = await mcp.tool('opencode_run_task', { task: 'TASK-NOTE please', repository, title: 'A note, if I may' });
+    const page = await browser.signIn(lab, await browser.context(), [first.runId]);
+    const card = page.locator('.ask');
+    await card.getByRole('heading', { name: 'The agent asks for permission' }).waitFor({ timeout: 600000 });
+    assert.match(await card.locator('.asked').textContent(), /echo note >>note\.txt/);
+    assert.match(await page.title(), /^\(!\) waiting/);
+    await checkAccessible(page, 'a permission');
+    await screenshot(page, 'permission-desk');
+    await card.getByRole('button', { name: 'Allow once' }).click();
+    await pill(page).getByText('completed').waitFor({ timeout: 120000 });
+    await page.locator('.ev.text', { hasText: 'The note is written.' }).waitFor();
+    await page.getByRole('tab', { name: 'Changes' }).click();
+    await page.locator('.file', { hasText: 'note.txt' }).waitFor();
+    await page.locator('.ask').waitFor({ state: 'detached' });
+
+    // Once is once. Refused, by the keyboard alone and on a phone, it goes on and the model hears why.
+    const second = await mcp.tool('opencode_run_task', { task: 'TASK-NOTE again', repository, title: 'Another note' });
+    const hand = await (await browser.context({ ...phone, colorScheme: 'dark' })).newPage();
+    await hand.goto(second.webUiUrl);
+    await hand.locator('.ask').waitFor({ timeout: 600000 });
+    await screenshot(hand, 'permission-phone-dark');
+    assert.ok(await hand.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than the phone');
+    await hand.getByLabel('Refuse, and say why').focus();
+    await hand.keyboard.type('notes belong in the log');
+    await hand.keyboard.press('Enter');
+    await pill(hand).getByText('completed').waitFor({ timeout: 120000 });
+    assert.ok(lab.upstream.requests.some(request => /notes belong in the log/.test(request.body)), 'the model has heard it');
+    assert.equal((await lab.ctlJson(['diff', second.runId])).diff, '');
+}));
+
 const hostile = [
     "printf '<img src=x onerror=\"window.broken=1\"><script>window.broken=1</script> </pre></div>\\n'",
     "printf '\\033[31mred\\033[0m \\033]0;title\\007 \\342\\200\\256evil\\342\\200\\254 \\342\\201\\246x\\n'",

@@ -6,6 +6,7 @@
 #include "agent/opencode/opencode_internal.h"
 #include "agent/opencode/opencode_locate.h"
 #include "agent/agent_environment.h"
+#include "common/base64.h"
 #include "common/id.h"
 #include "common/json_write.h"
 #include "common/log.h"
@@ -351,6 +352,32 @@ static int driver_answer(struct agent *agent, const char *request_id, const char
     return answer_permission(opencode, request_id, answer, err);
 }
 
+/* Pages --------------------------------------------------------------------------------------- */
+
+/* "/BASE64(directory)/session/ID", in the alphabet for addresses and without padding. */
+static char *page_path(const struct opencode *opencode)
+{
+    AUTO_FREE
+    char *coded = base64_encode(opencode->directory, strlen(opencode->directory));
+
+    for (char *at = coded; *at != '\0'; at++)
+        *at = *at == '+' ? '-' : *at == '/' ? '_' : *at == '=' ? '\0' : *at;
+    return mem_printf("/%s/session/%s", coded, opencode->conversation);
+}
+
+static bool driver_pages(struct agent *agent, struct agent_pages *pages)
+{
+    struct opencode *opencode = opencode_of(agent);
+
+    /* Asked before it is ready it would never answer. */
+    if (opencode->phase != OPENCODE_READY || opencode->closing || opencode->exit_text[0] != '\0')
+        return false;
+    *pages = (struct agent_pages){ .port = OPENCODE_PORT,
+                                   .authorization = opencode_http_authorization(opencode->http),
+                                   .path = page_path(opencode) };
+    return true;
+}
+
 /* Life ---------------------------------------------------------------------------------------- */
 
 static void opencode_free(struct opencode *opencode)
@@ -559,6 +586,7 @@ const struct agent_driver opencode_driver = {
     .steer_id = opencode_steer_id,
     .steer = opencode_steer,
     .answer = driver_answer,
+    .pages = driver_pages,
     .abort = opencode_abort,
     .close = driver_close,
 };

@@ -4,6 +4,7 @@
 
 #include "agent/agent_json.h"
 #include "agent/opencode/opencode_reply.h"
+#include "common/base64.h"
 #include "common/buf.h"
 #include "common/fd.h"
 #include "common/list.h"
@@ -357,29 +358,17 @@ int opencode_http_listen(struct opencode_exchange **out, struct opencode_http *h
 /* "Basic " and the base64 of USER:PASSWORD (RFC 7617). */
 static char *basic_authorization(const char *user, const char *password)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     AUTO_FREE
     char *plain = mem_printf("%s:%s", user, password);
-    size_t len = strlen(plain);
     AUTO_FREE
-    char *coded = mem_new_zero(len / 3 * 4 + 5, 1);
-    size_t at = 0;
+    char *coded = base64_encode(plain, strlen(plain));
 
-    for (size_t i = 0; i < len; i += 3) {
-        unsigned char group[3] = { 0 };
-        size_t count = len - i < 3 ? len - i : 3;
-
-        memcpy(group, plain + i, count);
-        coded[at++] = digits[group[0] >> 2];
-        coded[at++] = digits[(group[0] & 3) << 4 | group[1] >> 4];
-        coded[at++] = '=';
-        coded[at++] = '=';
-        if (count > 1)
-            coded[at - 2] = digits[(group[1] & 15) << 2 | group[2] >> 6];
-        if (count > 2)
-            coded[at - 1] = digits[group[2] & 63];
-    }
     return mem_printf("Basic %s", coded);
+}
+
+const char *opencode_http_authorization(const struct opencode_http *http)
+{
+    return http->authorization;
 }
 
 static void on_handles_closed(void *data)

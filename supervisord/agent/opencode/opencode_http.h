@@ -19,6 +19,9 @@ int opencode_http_start(struct opencode_http **out, uv_loop_t *loop, const struc
 /* Cancels all exchanges; no callback runs but DONE. */
 void opencode_http_close(struct opencode_http *http, void (*done)(void *data), void *data);
 
+/* The value of the header that lets requests in; borrowed. */
+const char *opencode_http_authorization(const struct opencode_http *http);
+
 struct opencode_request {
     const char *method; /* "GET", "POST" */
     const char *path;   /* with query */

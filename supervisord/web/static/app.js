@@ -20,8 +20,11 @@ function current() {
   return ['board', showBoard];
 }
 
+const known = 'sandbox-mcp-base'; /* signin.js finds the way from it */
+
 async function signOut() {
   await ask('/api/logout', { method: 'POST', body: {} });
+  localStorage.removeItem(known);
   location.replace('/');
 }
 
@@ -50,6 +53,7 @@ function watchKeys() {
   });
 }
 
+if (where.base) localStorage.setItem(known, where.base);
 const [name, show] = current();
 const view = document.getElementById('view');
 showNav(name);

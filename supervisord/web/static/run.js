@@ -147,6 +147,9 @@ function tabs(list) {
   return { bar, panels, choose };
 }
 
+/* An agent's own pages are shown under names that stand for the machine on which the browser runs. */
+const shownHere = !where.token && ['127.0.0.1', 'localhost', '[::1]'].includes(location.hostname);
+
 /* The page ------------------------------------------------------------------------------------------------------- */
 
 export async function showRun(view, id) {
@@ -160,6 +163,7 @@ export async function showRun(view, id) {
   const parts = Object.fromEntries(['where', 'title', 'state', 'question', 'error', 'result', 'todos', 'facts', 'evidence', 'task'].map(name => [name, el('div', { className: 'part ' + name })]));
   const nowLine = el('span', { className: 'now' });
   const elapsed = el('span', { className: 'num' });
+  const own = el('a', { className: 'button', target: '_blank', rel: 'noopener', hidden: true, href: where.base + '/runs/' + id + '/agent' }, 'Open in OpenCode');
   const cancel = el('button', { type: 'button', className: 'danger quiet', hidden: true }, 'Cancel run');
   const box = composer({ label: 'Say something to the agent', button: 'Send', hint: '', send: message => sendTo(path + '/send', message) });
   const tab = tabs([
@@ -174,7 +178,7 @@ export async function showRun(view, id) {
   parts.question.setAttribute('role', 'region');
   parts.question.setAttribute('aria-live', 'polite');
   parts.question.setAttribute('aria-label', 'Question');
-  view.replaceChildren(parts.where, el('div', { className: 'head' }, parts.title, el('div', { className: 'actions' }, actionSay, cancel)),
+  view.replaceChildren(parts.where, el('div', { className: 'head' }, parts.title, el('div', { className: 'actions' }, actionSay, own, cancel)),
     el('p', { className: 'status' }, parts.state, nowLine, elapsed), parts.question, parts.error,
     el('div', { className: 'columns' }, el('div', { className: 'main' }, parts.result, box.form, tab.bar, tab.panels),
       el('aside', { ariaLabel: 'About the run' }, parts.todos, parts.evidence, parts.facts, parts.task)));
@@ -240,6 +244,7 @@ export async function showRun(view, id) {
     fill(nowLine, whatNow(reply), () => text('span', '', cut(withoutColours(whatNow(reply)).replace(/\s+/g, ' '), 300)));
     showTime();
     cancel.hidden = reply.ended;
+    own.hidden = !reply.agentPages || !shownHere;
     activity.live = !reply.ended;
     showQuestion(reply.ended ? null : run.request);
     showError(run.result?.error);

@@ -1,6 +1,7 @@
 /* signin.js: turns a one-time code (behind # in the address) or the token into this browser's cookie. */
 const say = document.getElementById('say');
 const again = 'sandbox-mcp-again';
+const known = 'sandbox-mcp-base'; /* where the pages of a browser that was signed in lie */
 
 async function signIn(body) {
   say.textContent = 'Signing in…';
@@ -18,6 +19,8 @@ const code = location.hash.slice(1);
 if (location.pathname === '/login' && code) {
   history.replaceState(null, '', '/login');
   signIn({ code });
+} else if (location.pathname === '/' && /^(run|ses)_[0-9a-z]{26}$/.test(code) && localStorage.getItem(known)) {
+  location.replace(localStorage.getItem(known) + (code.startsWith('run_') ? '/runs/' : '/sessions/') + code);
 } else if (location.pathname.startsWith('/w/') && !sessionStorage.getItem(again)) {
   /* A link on another site brings no cookie along; asked for from here, the same page does. */
   sessionStorage.setItem(again, '1');
@@ -26,7 +29,7 @@ if (location.pathname === '/login' && code) {
   sessionStorage.removeItem(again);
 }
 
-document.getElementById('form').addEventListener('submit', event => {
+document.getElementById('form')?.addEventListener('submit', event => {
   event.preventDefault();
   signIn({ token: document.getElementById('token').value });
 });

@@ -55,6 +55,30 @@ TEST(only_loopback_names_with_our_port_are_hosts)
     CHECK(!auth_host_allowed(NULL, 8080));
 }
 
+TEST(an_agents_name_is_of_one_session_under_one_key_and_port)
+{
+    unsigned char key[WEB_KEY_SIZE] = { 1 };
+    unsigned char other[WEB_KEY_SIZE] = { 2 };
+    struct id session = { "ses_01m8njg4a0nvnstayghm1zhjte" };
+    struct id found = { "" };
+    char name[WEB_AGENT_HOST_SIZE];
+    char host[WEB_AGENT_HOST_SIZE + 8];
+
+    auth_agent_host(key, &session, name);
+    CHECK(strcspn(name, ".") < 64); /* a label of a host's name */
+    snprintf(host, sizeof(host), "%s:8080", name);
+    CHECK(auth_agent_host_parse(key, host, 8080, &found));
+    CHECK_STR(found.text, session.text);
+    CHECK(!auth_agent_host_parse(key, host, 8081, &found));
+    CHECK(!auth_agent_host_parse(other, host, 8080, &found));
+    CHECK(!auth_agent_host_parse(key, name, 8080, &found));
+    host[0] = '1'; /* another session with this one's proof */
+    CHECK(!auth_agent_host_parse(key, host, 8080, &found));
+    CHECK(!auth_agent_host_parse(key, "", 8080, &found));
+    CHECK(!auth_agent_host_parse(key, NULL, 8080, &found));
+    CHECK(!auth_agent_host_parse(key, "127.0.0.1:8080", 8080, &found));
+}
+
 TEST(an_origin_is_one_of_them_over_http)
 {
     CHECK(auth_origin_allowed("http://127.0.0.1:8080", 8080));
