@@ -1,6 +1,7 @@
 #include "common/nearest.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 #define DISTANCE_LEN_MAX 64
@@ -31,7 +32,8 @@ static size_t distance(const char *a, const char *b)
 
 #define NEAREST_MAX 5
 
-void nearest_append(struct buf *out, const char *const *names, size_t count, const char *wanted)
+static void append(struct buf *out, const char *const *names, size_t count, const char *wanted,
+                   size_t max_distance)
 {
     size_t chosen[NEAREST_MAX];
     size_t chosen_count = 0;
@@ -39,6 +41,8 @@ void nearest_append(struct buf *out, const char *const *names, size_t count, con
     for (size_t i = 0; i < count; i++) {
         size_t at = chosen_count;
 
+        if (distance(names[i], wanted) > max_distance)
+            continue;
         while (at > 0 && distance(names[i], wanted) < distance(names[chosen[at - 1]], wanted))
             at--;
         if (at == NEAREST_MAX)
@@ -51,6 +55,17 @@ void nearest_append(struct buf *out, const char *const *names, size_t count, con
     }
     for (size_t i = 0; i < chosen_count; i++)
         buf_printf(out, "%s%s", i > 0 ? ", " : "", names[chosen[i]]);
+}
+
+void nearest_append(struct buf *out, const char *const *names, size_t count, const char *wanted)
+{
+    append(out, names, count, wanted, SIZE_MAX);
+}
+
+void nearest_append_similar(struct buf *out, const char *const *names, size_t count,
+                            const char *wanted)
+{
+    append(out, names, count, wanted, strnlen(wanted, DISTANCE_LEN_MAX) > 5 ? 2 : 1);
 }
 
 /* Small letters and digits alone. */

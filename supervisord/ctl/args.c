@@ -2,6 +2,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "ctl/usage.h"
 
 enum value_kind { VALUE_NONE, VALUE_TEXT, VALUE_NUMBER };
 
@@ -66,13 +67,21 @@ static bool name_is(const char *name, const char *word, size_t len)
     return strlen(name) == len && memcmp(name, word, len) == 0;
 }
 
+static enum args_option find_letter(char letter)
+{
+    for (int i = 0; i < ARGS_OPTION_COUNT; i++) {
+        if (letter != '\0' && options[i].letter == letter)
+            return (enum args_option)i;
+    }
+    return ARGS_OPTION_COUNT;
+}
+
 enum args_option args_find_option(const char *word)
 {
     for (int i = 0; i < ARGS_OPTION_COUNT; i++) {
         if (word[1] == '-' && name_is(options[i].name, word + 2, strcspn(word + 2, "=")))
             return (enum args_option)i;
-        if (word[1] != '-' && options[i].letter != '\0' && word[1] == options[i].letter &&
-            word[2] == '\0')
+        if (word[1] != '-' && word[2] == '\0' && find_letter(word[1]) == (enum args_option)i)
             return (enum args_option)i;
     }
     return ARGS_OPTION_COUNT;
@@ -97,29 +106,62 @@ static int set_value(struct args *args, enum args_option option, const char *val
     return 0;
 }
 
+static int check_allowed(enum args_option option, const char *word, uint64_t allowed,
+                         struct error *err)
+{
+    if (option == ARGS_OPTION_COUNT)
+        return error_set(err, ERR_INVALID, 0, "there is no option %.100s", word);
+    return (allowed & ARGS_BIT(option)) == 0
+               ? error_set(err, ERR_INVALID, 0, "--%s has no meaning here", options[option].name)
+               : 0;
+}
+
+/* Returns how many words were used: VALUE stands in the same word, or is NULL. */
+static int take_value(struct args *args, enum args_option option, const char *value, int left,
+                      char *const *argv, struct error *err)
+{
+    if (value != NULL)
+        return set_value(args, option, value, err) < 0 ? -1 : 1;
+    if (left < 2)
+        return error_set(err, ERR_INVALID, 0, "--%s wants a value", options[option].name);
+    return set_value(args, option, argv[1], err) < 0 ? -1 : 2;
+}
+
+/* "-w", "-fn" "5", "-n5": the first letter that takes a value takes the rest of the word, or the
+ * next word. */
+static int take_letters(struct args *args, int left, char *const *argv, uint64_t allowed,
+                        struct error *err)
+{
+    for (const char *at = argv[0] + 1; *at != '\0'; at++) {
+        enum args_option option = find_letter(*at);
+
+        if (check_allowed(option, argv[0], allowed, err) < 0)
+            return -1;
+        args->has[option] = true;
+        if (options[option].kind != VALUE_NONE)
+            return take_value(args, option, at[1] != '\0' ? at + 1 : NULL, left, argv, err);
+    }
+    return 1;
+}
+
 /* Returns how many words were used. */
 static int take_option(struct args *args, int left, char *const *argv, uint64_t allowed,
                        struct error *err)
 {
-    const char *word = argv[0];
-    const char *inline_value = word[1] == '-' ? strchr(word, '=') : NULL;
-    enum args_option option = args_find_option(word);
+    const char *equals = strchr(argv[0], '=');
+    enum args_option option;
 
-    if (option == ARGS_OPTION_COUNT)
-        return error_set(err, ERR_INVALID, 0, "there is no option %s", word);
-    if ((allowed & ARGS_BIT(option)) == 0)
-        return error_set(err, ERR_INVALID, 0, "--%s has no meaning here", options[option].name);
+    if (argv[0][1] != '-')
+        return take_letters(args, left, argv, allowed, err);
+    option = args_find_option(argv[0]);
+    if (check_allowed(option, argv[0], allowed, err) < 0)
+        return -1;
     args->has[option] = true;
-    if (options[option].kind == VALUE_NONE) {
-        if (inline_value != NULL)
-            return error_set(err, ERR_INVALID, 0, "--%s takes no value", options[option].name);
-        return 1;
-    }
-    if (inline_value != NULL)
-        return set_value(args, option, inline_value + 1, err) < 0 ? -1 : 1;
-    if (left < 2)
-        return error_set(err, ERR_INVALID, 0, "--%s wants a value", options[option].name);
-    return set_value(args, option, argv[1], err) < 0 ? -1 : 2;
+    if (options[option].kind != VALUE_NONE)
+        return take_value(args, option, equals != NULL ? equals + 1 : NULL, left, argv, err);
+    return equals != NULL
+               ? error_set(err, ERR_INVALID, 0, "--%s takes no value", options[option].name)
+               : 1;
 }
 
 static bool is_option(const char *word)
@@ -128,7 +170,7 @@ static bool is_option(const char *word)
 }
 
 int args_parse(struct args *args, int argc, char *const *argv, const struct args_rules *rules,
-               struct error *err)
+               const char *usage, struct error *err)
 {
     bool raw = false;
 
@@ -153,12 +195,14 @@ int args_parse(struct args *args, int argc, char *const *argv, const struct args
     }
     if (args->has[ARGS_HELP])
         return 0;
-    if (args->word_count < rules->min_words)
-        return error_set(err, ERR_INVALID, 0, "something is missing");
     if (args->word_count > rules->max_words)
-        return error_set(err, ERR_INVALID, 0, "too many words from \"%s\" on",
+        return error_set(err, ERR_INVALID, 0, "too many words from \"%.100s\" on",
                          args->words[rules->max_words]);
-    return 0;
+    if (usage_check(usage, args->words, args->word_count, err) < 0)
+        return -1;
+    return args->word_count < rules->min_words
+               ? error_set(err, ERR_INVALID, 0, "something is missing")
+               : 0;
 }
 
 void args_finish(struct args *args)

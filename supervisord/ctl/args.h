@@ -66,9 +66,9 @@ struct args_rules {
 };
 
 /* ARGV[0] is the first word to look at. What stands in ARGS already (options before the command) is
- * kept. ERR_INVALID in plain words. */
+ * kept. USAGE names the words, see usage.h. ERR_INVALID in plain words. */
 int args_parse(struct args *args, int argc, char *const *argv, const struct args_rules *rules,
-               struct error *err);
+               const char *usage, struct error *err);
 void args_finish(struct args *args);
 
 /* One line an option, as --help shows it. */

@@ -193,13 +193,10 @@ int cmd_secret(struct session *session, struct error *err)
     const struct args *args = &session->args;
     const char *verb = args->words[0];
 
-    if (str_equal(verb, "list") && args->word_count == 1)
+    if (str_equal(verb, "list"))
         return call_and_print(session, "secret.list", NULL, print_secrets_now, err);
-    if (str_equal(verb, "set") && args->word_count == 2)
-        return secret_set(session, args->words[1], err);
-    if (str_equal(verb, "rm") && args->word_count == 2)
-        return secret_rm(session, args->words[1], err);
-    return error_set(err, ERR_INVALID, 0, "usage: sandboxctl secret set NAME | list | rm NAME");
+    return str_equal(verb, "set") ? secret_set(session, args->words[1], err)
+                                  : secret_rm(session, args->words[1], err);
 }
 
 /* services, audit, stop

@@ -3,6 +3,7 @@
 #include "common/mem.h"
 #include "common/nearest.h"
 #include "common/str.h"
+#include "ctl/usage.h"
 
 #define COMMON (ARGS_BIT(ARGS_HELP) | ARGS_BIT(ARGS_JSON) | ARGS_BIT(ARGS_TRACE))
 #define CREATE                                                                                     \
@@ -22,7 +23,7 @@ static const struct ctl_command commands[] = {
       CONNECT_FIRST,
       cmd_status },
     { "run",
-      "[OPTIONS] TASK|-",
+      "TASK|-",
       "give a task to a coding agent",
       "TASK is one word to the shell: quote it; - reads it from standard input. Without --repo, "
       "--no-repo and --session the\n"
@@ -104,18 +105,17 @@ static const struct ctl_command commands[] = {
       CONNECT_FIRST,
       cmd_sessions },
     { "session",
-      "VERB SESSION ...",
+      "get SESSION | rename SESSION TITLE | checkpoint SESSION | restore SESSION CHECKPOINT | "
+      "fork SESSION | hold SESSION | release SESSION | rm SESSION",
       "look at a session, copy it, or take it back to a checkpoint",
-      "  get SESSION                  its checkpoints and its disk use\n"
-      "  rename SESSION TITLE         another title\n"
-      "  checkpoint SESSION           keep files and conversation as they are now\n"
-      "  restore SESSION CHECKPOINT   make them what they were; one of now is kept before\n"
-      "  fork SESSION [-c CHECKPOINT] [--title TITLE]\n"
-      "                               a new session that begins where this one was, or is now\n"
-      "  hold SESSION | release SESSION\n"
-      "                               retention leaves it alone, or no longer\n"
-      "  rm SESSION                   delete it with its workspace and runs",
-      { COMMON | ARGS_BIT(ARGS_CHECKPOINT) | ARGS_BIT(ARGS_TITLE), 2, 3, 0 },
+      "get shows its checkpoints and its disk use; rename gives it another title; checkpoint keeps "
+      "files and conversation as they\n"
+      "are now; restore makes them what they were at a checkpoint, and keeps one of now before; "
+      "fork makes a new session that\n"
+      "begins where this one is now, or was at --checkpoint; retention leaves a session on hold "
+      "alone until release; rm deletes\n"
+      "it with its workspace and runs.",
+      { COMMON | ARGS_BIT(ARGS_CHECKPOINT) | ARGS_BIT(ARGS_TITLE), 1, 3, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_session },
@@ -134,12 +134,12 @@ static const struct ctl_command commands[] = {
       "--passphrase the backup is sealed:\n"
       "sandboxctl secret set BACKUP_PASSPHRASE; sandboxctl backup create SESSION FILE --passphrase "
       "BACKUP_PASSPHRASE",
-      { COMMON | ARGS_BIT(ARGS_PASSPHRASE), 2, 3, 0 },
+      { COMMON | ARGS_BIT(ARGS_PASSPHRASE), 1, 3, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_backup },
     { "retention",
-      "[--dry-run]",
+      "",
       "delete sessions by age and disk use, as retention.* is set",
       "The supervisor does this by itself at its start and once a day. Sessions at work or on hold "
       "stay.",
@@ -251,7 +251,7 @@ static const struct ctl_command commands[] = {
       CONNECT_FIRST,
       cmd_web },
     { "doctor",
-      "[--service NAME]",
+      "",
       "what works here, and what to do about what doesn't",
       NULL,
       { COMMON | ARGS_BIT(ARGS_SERVICE), 0, 0, 0 },
@@ -281,7 +281,7 @@ static const struct ctl_command commands[] = {
       CONNECT_ITSELF,
       cmd_completion },
     { "complete",
-      "[--] WORD...",
+      "[WORD]...",
       NULL, /* for the shells: not shown */
       NULL,
       { COMMON, 0, ANY_WORDS, 1 },
@@ -324,10 +324,13 @@ const struct ctl_command *command_at(size_t number)
 void commands_append_nearest(struct buf *out, const char *name)
 {
     const char *names[ARRAY_LEN(commands)];
+    size_t count = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        names[i] = commands[i].name;
-    nearest_append(out, names, ARRAY_LEN(names), name);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if (commands[i].help != NULL)
+            names[count++] = commands[i].name;
+    }
+    nearest_append_similar(out, names, count, name);
 }
 
 void commands_print_help(FILE *out)
@@ -345,10 +348,27 @@ void commands_print_help(FILE *out)
     fputs(".\n", out);
 }
 
+/* "usage: sandboxctl list [OPTIONS]"; of verbs, which fill lines of their own, only the one that
+ * was asked for, if one was. */
+static void print_usage(const struct ctl_command *command, const char *verb, FILE *out)
+{
+    bool verbs = usage_has_verbs(command->words);
+    const char *part = verbs && verb != NULL ? usage_of_verb(command->words, verb) : NULL;
+    const char *only = part;
+    const char *options = (command->rules.allowed & ~COMMON) != 0 ? " [OPTIONS]" : "";
+
+    for (part = part != NULL ? part : command->words; part != NULL;) {
+        fprintf(out, "%s sandboxctl %s%s%s%.*s\n",
+                part == command->words || part == only ? "usage:" : "      ", command->name,
+                options, part[0] != '\0' ? " " : "", (int)usage_length(part), part);
+        part = verbs && only == NULL ? usage_next_verb(part) : NULL;
+    }
+}
+
 void command_print_help(const struct ctl_command *command, FILE *out)
 {
-    fprintf(out, "usage: sandboxctl %s%s%s\n\n%s\n", command->name,
-            command->words[0] != '\0' ? " " : "", command->words, command->help);
+    print_usage(command, NULL, out);
+    fprintf(out, "\n%s\n", command->help != NULL ? command->help : "");
     if (command->more != NULL)
         fprintf(out, "\n%s\n", command->more);
     fputc('\n', out);
@@ -373,10 +393,10 @@ int command_run(const struct ctl_command *command, struct session *session, int 
     struct error err = ERROR_INIT;
     int code;
 
-    if (args_parse(&session->args, argc, argv, &command->rules, &err) < 0) {
+    if (args_parse(&session->args, argc, argv, &command->rules, command->words, &err) < 0) {
         session->json = session->args.has[ARGS_JSON];
         session_fail(session, &err);
-        fprintf(stderr, "usage: sandboxctl %s %s\n", command->name, command->words);
+        print_usage(command, session->args.word_count > 0 ? session->args.words[0] : NULL, stderr);
         return EXIT_USAGE;
     }
     session->json = session->args.has[ARGS_JSON];

@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "ctl/commands.h"
+#include "ctl/usage.h"
 
 struct completion {
     const char *begun; /* the word that is completed */
@@ -93,53 +94,23 @@ static unsigned offer_word(const struct completion *completion, const char *word
     return ids;
 }
 
-/* The usage line of a command with verbs, "set NAME | list | rm NAME": each part's first word. */
-static bool has_verbs(const char *usage)
-{
-    return usage[0] >= 'a' && usage[0] <= 'z' && strstr(usage, " | ") != NULL;
-}
-
 static void offer_verbs(const struct completion *completion, const char *usage)
 {
-    for (const char *at = usage; at != NULL;) {
+    for (const char *at = usage; at != NULL; at = usage_next_verb(at)) {
         AUTO_FREE
         char *verb = mem_strndup(at, strcspn(at, " "));
 
         offer(completion, verb, "");
-        at = strstr(at, " | ");
-        if (at != NULL)
-            at += 3;
     }
-}
-
-/* The part of a usage line that begins with VERB, or NULL. */
-static const char *part_of_verb(const char *usage, const char *verb)
-{
-    size_t len = strlen(verb);
-
-    for (const char *at = usage; at != NULL;) {
-        if (strncmp(at, verb, len) == 0 && (at[len] == ' ' || at[len] == '\0'))
-            return at;
-        at = strstr(at, " | ");
-        if (at != NULL)
-            at += 3;
-    }
-    return NULL;
 }
 
 /* The word at NUMBER of what a usage line says, options aside. */
 static unsigned offer_place(const struct completion *completion, const char *usage, size_t number)
 {
-    for (const char *at = usage; at[0] != '\0' && at[0] != '|';) {
-        size_t len = strcspn(at, " ");
-        bool counts =
-            len > 0 && strncmp(at, "[OPTIONS]", len) != 0 && strncmp(at, "[--]", len) != 0;
+    size_t len;
+    const char *word = usage_word(usage, number, &len);
 
-        if (counts && number-- == 0)
-            return offer_word(completion, at, len);
-        at += len + (at[len] == ' ');
-    }
-    return COMPLETE_NO_IDS;
+    return word != NULL ? offer_word(completion, word, len) : COMPLETE_NO_IDS;
 }
 
 static unsigned offer_argument(const struct completion *completion,
@@ -148,13 +119,13 @@ static unsigned offer_argument(const struct completion *completion,
 {
     const char *usage = command->words;
 
-    if (!has_verbs(usage))
+    if (!usage_has_verbs(usage))
         return offer_place(completion, usage, count);
     if (count == 0) {
         offer_verbs(completion, usage);
         return COMPLETE_NO_IDS;
     }
-    usage = part_of_verb(usage, plain[0]);
+    usage = usage_of_verb(usage, plain[0]);
     return usage != NULL ? offer_place(completion, usage, count) : COMPLETE_NO_IDS;
 }
 

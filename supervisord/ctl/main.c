@@ -5,6 +5,31 @@
 #include "ctl/commands.h"
 #include "ctl/page.h"
 
+static int fail_unknown(const struct session *session, const char *name)
+{
+    AUTO_BUF struct buf near = BUF_INIT(1024);
+    struct error err = ERROR_INIT;
+
+    commands_append_nearest(&near, name);
+    error_set(&err, ERR_INVALID, 0, "there is no command %.60s%s%s; sandboxctl --help shows all",
+              name, near.len > 0 ? "; nearest: " : "", buf_text(&near));
+    return session_fail(session, &err);
+}
+
+/* "help" and perhaps the command that it is about. */
+static int help(const struct session *session, const char *name)
+{
+    const struct ctl_command *command = name != NULL ? command_find(name) : NULL;
+
+    if (name != NULL && command == NULL)
+        return fail_unknown(session, name);
+    if (command != NULL)
+        command_print_help(command, stdout);
+    else
+        commands_print_help(stdout);
+    return EXIT_DONE;
+}
+
 static int run(struct session *session, int argc, char **argv)
 {
     static const struct args_rules rules = { .allowed = ARGS_BIT(ARGS_JSON) | ARGS_BIT(ARGS_TRACE) |
@@ -26,27 +51,24 @@ static int run(struct session *session, int argc, char **argv)
     }
     while (at < argc && argv[at][0] == '-')
         at++;
-    if (args_parse(&session->args, at - 1, argv + 1, &rules, &err) < 0)
+    if (args_parse(&session->args, at - 1, argv + 1, &rules, "", &err) < 0)
         return session_fail(session, &err);
-    if (session->args.has[ARGS_HELP] || (at < argc && str_equal(argv[at], "help"))) {
+    session->json = session->args.has[ARGS_JSON];
+    if (at < argc && str_equal(argv[at], "help"))
+        return help(session, argv[at + 1]);
+    if (session->args.has[ARGS_HELP]) {
         commands_print_help(stdout);
         return EXIT_DONE;
     }
     if (at == argc) {
-        commands_print_help(stderr);
-        return EXIT_USAGE;
+        if (!session->json)
+            commands_print_help(stderr);
+        error_set(&err, ERR_INVALID, 0, "COMMAND is missing: sandboxctl --help shows all");
+        return session->json ? session_fail(session, &err) : EXIT_USAGE;
     }
     command = command_find(argv[at]);
-    if (command == NULL) {
-        AUTO_BUF struct buf near = BUF_INIT(1024);
-
-        commands_append_nearest(&near, argv[at]);
-        fprintf(stderr,
-                "sandboxctl: there is no command %s; nearest: %s. sandboxctl --help shows all\n",
-                argv[at], buf_text(&near));
-        return EXIT_USAGE;
-    }
-    return command_run(command, session, argc - at - 1, argv + at + 1);
+    return command != NULL ? command_run(command, session, argc - at - 1, argv + at + 1)
+                           : fail_unknown(session, argv[at]);
 }
 
 int main(int argc, char **argv)

@@ -41,6 +41,22 @@ TEST(there_are_five_at_most_and_none_of_none)
     CHECK_STR(nearest_of(&out, 1, ""), "claude-haiku-4-5");
 }
 
+TEST(a_slip_of_the_hand_has_its_name_and_nonsense_has_none)
+{
+    static const char *const commands[] = { "list", "logs", "get", "sessions" };
+    AUTO_BUF struct buf out;
+
+    buf_init(&out, 4096);
+    nearest_append_similar(&out, commands, ARRAY_LEN(commands), "lis");
+    CHECK_STR(buf_text(&out), "list");
+    buf_clear(&out);
+    nearest_append_similar(&out, commands, ARRAY_LEN(commands), "sesion");
+    CHECK_STR(buf_text(&out), "sessions");
+    buf_clear(&out);
+    nearest_append_similar(&out, commands, ARRAY_LEN(commands), "bogus");
+    CHECK_STR(buf_text(&out), "");
+}
+
 TEST(names_of_any_length_are_compared)
 {
     AUTO_BUF struct buf out;

@@ -25,14 +25,15 @@ static int parse(const struct args_rules *rules, char *const *words)
     args = (struct args){ .words = NULL };
     err = (struct error)ERROR_INIT;
     test_defer(finish, NULL);
-    return args_parse(&args, count, words, rules, &err);
+    return args_parse(&args, count, words, rules, "ONE [TWO]...", &err);
 }
 
 /* Words of a command line are char *, literals are not meant to be written to. */
 #define WORDS(...) ((char *const *)(const void *)(const char *const[]){ __VA_ARGS__, NULL })
 
 static const struct args_rules rules = { .allowed = ARGS_BIT(ARGS_WAIT) | ARGS_BIT(ARGS_REPO) |
-                                                    ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_HELP),
+                                                    ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_HELP) |
+                                                    ARGS_BIT(ARGS_FOLLOW),
                                          .min_words = 1,
                                          .max_words = 2 };
 
@@ -70,8 +71,24 @@ TEST(mistakes_are_named)
     CHECK_EQ(parse(&rules, WORDS("a", "b", "c")), -1);
     CHECK_HAS(err.text, "\"c\"");
     CHECK_EQ(parse(&rules, WORDS("-w")), -1);
-    CHECK_HAS(err.text, "missing");
+    CHECK_STR(err.text, "ONE is missing");
     CHECK_EQ(parse(&rules, WORDS("--help")), 0);
+}
+
+TEST(letters_may_be_joined_and_the_last_one_takes_the_rest)
+{
+    CHECK_EQ(parse(&rules, WORDS("x", "-n12")), 0);
+    CHECK_EQ(args.number[ARGS_LIMIT], 12u);
+    CHECK_EQ(parse(&rules, WORDS("x", "-fwn", "5")), 0);
+    CHECK(args.has[ARGS_FOLLOW] && args.has[ARGS_WAIT]);
+    CHECK_EQ(args.number[ARGS_LIMIT], 5u);
+    CHECK_EQ(parse(&rules, WORDS("x", "-rwhere")), 0);
+    CHECK_STR(args.text[ARGS_REPO], "where");
+    CHECK(!args.has[ARGS_WAIT]);
+    CHECK_EQ(parse(&rules, WORDS("x", "-fx")), -1);
+    CHECK_HAS(err.text, "no option -fx");
+    CHECK_EQ(parse(&rules, WORDS("x", "-fn")), -1);
+    CHECK_HAS(err.text, "--limit wants a value");
 }
 
 TEST(a_command_behind_exec_is_left_alone)

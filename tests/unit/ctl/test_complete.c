@@ -84,6 +84,9 @@ TEST(verbs_are_offered_and_what_follows_each)
     CHECK_STR(buf_text(&found), "set list rm ");
     CHECK_EQ(complete("secret rm "), COMPLETE_SECRETS);
     CHECK_EQ(complete("secret list "), COMPLETE_NO_IDS);
+    complete("session r");
+    CHECK_STR(buf_text(&found), "rename restore release rm ");
+    CHECK_EQ(complete("session get "), COMPLETE_SESSIONS);
     complete("completion ");
     CHECK_STR(buf_text(&found), "bash zsh fish ");
 }
