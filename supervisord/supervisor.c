@@ -1,6 +1,7 @@
 #include "supervisor.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -876,7 +877,6 @@ static bool is_served(const struct supervisor *supervisor)
 static int open_store(struct supervisor *supervisor, const struct store_options *options,
                       struct error *err)
 {
-    const struct timespec pause = { .tv_nsec = OTHER_LOOK_MS * 1000000L };
     uint64_t begun_ms = clock_mono_ms(clock_system());
 
     for (;;) {
@@ -886,7 +886,7 @@ static int open_store(struct supervisor *supervisor, const struct store_options 
             clock_mono_ms(clock_system()) - begun_ms > OTHER_WAIT_MS)
             return -1;
         *err = (struct error)ERROR_INIT;
-        nanosleep(&pause, NULL);
+        poll(NULL, 0, OTHER_LOOK_MS); /* nothing is served yet that could wait for this */
     }
 }
 

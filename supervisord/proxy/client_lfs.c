@@ -221,12 +221,16 @@ static void start(struct client_conn *conn, const struct lfs_place *place,
                                         .head_timeout_ms = proxy->options.upstream_idle_ms,
                                         .idle_timeout_ms = proxy->options.upstream_idle_ms };
     struct error err = ERROR_INIT;
+    struct buf lines = { 0 };
+    int rc = -1;
 
+    options.lines = &lines;
     options.curl = run_hosts(conn->run, &err);
     if (options.curl != NULL &&
-        inject_headers(place->storage, request, &nothing, &options.headers, &exchange->veil,
-                       &err) == 0 &&
-        upstream_start(&exchange->upstream, proxy->loop, &options, &callbacks, &err) == 0) {
+        inject_headers(place->storage, request, &nothing, &lines, &exchange->veil, &err) == 0)
+        rc = upstream_start(&exchange->upstream, proxy->loop, &options, &callbacks, &err);
+    inject_free(&lines);
+    if (rc == 0) {
         http_conn_continue(conn->http);
         return;
     }
