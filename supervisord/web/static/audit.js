@@ -1,5 +1,5 @@
 /* audit.js: what the proxy let through and refused. */
-import { ask, clock, cut, duration, el, moment, put, runPath, size, text, words } from './base.js';
+import { ask, count, cut, duration, el, moment, put, runPath, size, text, when, words } from './base.js';
 
 // What the supervisor asked by itself, for the doctor or a pull request, belongs to no run.
 const runOf = one => one.runId ? el('a', { href: runPath(one.runId), title: one.runId }, 'run …' + one.runId.slice(-5)) : text('span', 'dim', 'none');
@@ -10,7 +10,7 @@ function record(one, { withRun }) {
   if (one.reason && one.verdict !== 'allow') where.append(text('span', 'reason', words(one.reason)));
   if (one.detail) where.append(text('span', 'dim', one.detail));
   return el('tr', { className: one.verdict === 'allow' ? '' : 'refused' },
-    el('td', {}, el('time', { title: moment(one.time), dateTime: new Date(one.time).toISOString() }, clock(one.time))),
+    el('td', {}, el('time', { title: moment(one.time), dateTime: new Date(one.time).toISOString() }, when(one.time))),
     el('td', {}, el('span', { className: 'verdict ' + (one.verdict === 'allow' ? 'ok' : 'no') }, { allow: 'allowed', deny: 'refused', error: 'failed' }[one.verdict] || '')),
     where,
     text('td', 'num', one.status || ''),
@@ -23,7 +23,7 @@ function record(one, { withRun }) {
 export function auditTable(path, { withRun = true } = {}) {
   const body = el('tbody');
   const more = el('button', { type: 'button', hidden: true }, 'Show earlier requests');
-  const empty = el('p', { className: 'empty', hidden: true }, 'No request has gone through the proxy.');
+  const empty = el('p', { className: 'empty', role: 'status', hidden: true });
   const heads = ['Time', 'Verdict', 'Request', 'Status', 'Bytes', 'Took', ...(withRun ? ['Run'] : [])];
   const only = el('input', { type: 'checkbox', id: 'only' });
   const table = el('table', { className: 'audit' }, el('thead', {}, el('tr', {}, ...heads.map(head => el('th', { scope: 'col', className: ['Status', 'Bytes', 'Took'].includes(head) ? 'num' : '' }, head)))), body);
@@ -36,10 +36,20 @@ export function auditTable(path, { withRun = true } = {}) {
     body.append(...reply.records.map(one => record(one, { withRun })));
     cursor = reply.cursor;
     more.hidden = !reply.hasMore;
-    empty.hidden = body.childElementCount > 0;
+    sayEmpty();
   }
 
-  only.addEventListener('change', () => table.classList.toggle('only-refused', only.checked));
+  function sayEmpty() {
+    const refused = body.querySelectorAll('.refused').length;
+    empty.hidden = only.checked ? refused > 0 : body.childElementCount > 0;
+    empty.textContent = !body.childElementCount ? 'No request has gone through the proxy.'
+      : 'None of the ' + count(body.childElementCount, 'request') + ' shown here was refused or has failed.';
+  }
+
+  only.addEventListener('change', () => {
+    table.classList.toggle('only-refused', only.checked);
+    sayEmpty();
+  });
   more.addEventListener('click', load);
   return { node, load, async again() { cursor = 0; body.replaceChildren(); await load(); } };
 }

@@ -93,6 +93,8 @@ export const tokens = n => (n >= 1e6 ? (n / 1e6).toFixed(1) + 'M' : n >= 1e3 ? M
 export const size = n => (n >= 1048576 ? (n / 1048576).toFixed(1) + ' MiB' : n >= 1024 ? Math.round(n / 1024) + ' KiB' : n + ' B');
 export const clock = ms => new Date(ms).toLocaleTimeString([], { hour12: false });
 export const moment = ms => new Date(ms).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
+/* A time of today by the clock alone, any other with its day. */
+export const when = ms => (new Date(ms).toDateString() === new Date().toDateString() ? clock(ms) : moment(ms));
 export const words = value => String(value || '').replace(/_/g, ' ');
 
 /* "https://host/team/calc.git" and "/home/me/src/calc" are both "calc" to whoever looks at many. */

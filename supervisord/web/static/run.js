@@ -95,7 +95,7 @@ function evidenceNodes(run) {
   if (!e) return [];
   const list = [['Verdict', words(run.verdict)]];
   if (e.known) {
-    list.push(['Changes', el('span', {}, count(e.filesChanged, 'file') + ' ', changeCount(e.insertions, e.deletions), e.untracked ? ', ' + e.untracked + ' new' : '')]);
+    list.push(['Changes', !e.filesChanged && !e.untracked ? 'none' : el('span', {}, count(e.filesChanged, 'file') + ' ', changeCount(e.insertions, e.deletions), e.untracked ? ', ' + e.untracked + ' new' : '')]);
     list.push(['Commits', e.commits ? e.commits + (e.branch ? ' on ' + e.branch : '') : 'none']);
     list.push(['Head', e.headCommit ? e.headCommit.slice(0, 12) : '']);
   } else {

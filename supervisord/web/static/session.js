@@ -27,7 +27,7 @@ export async function showSessions(view) {
 
   document.title = 'Sessions · sandbox-mcp';
   more.addEventListener('click', load);
-  view.replaceChildren(el('h1', {}, 'Sessions'), empty, list, el('div', { className: 'actions more' }, more));
+  view.replaceChildren(el('h1', {}, 'Sessions'), el('p', { className: 'dim lead' }, 'A workspace and a conversation each, which their runs share. The newest first.'), empty, list, el('div', { className: 'actions more' }, more));
   await load();
 }
 
