@@ -135,6 +135,7 @@ struct http_reply {
     /* Some of the body; never empty. */
     void (*on_body)(void *data, const char *bytes, size_t len);
     void *data;
+    bool takes_upgrade; /* 101 is an answer: what follows its head is no more the reader's */
     /* The rest is the reader's own. */
     bool answers_head;
     bool head_done;

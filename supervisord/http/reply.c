@@ -47,7 +47,7 @@ static bool lists_close(const struct http_headers *headers)
 
 static void choose_body(struct http_reply *reply, const struct http_response_head *head)
 {
-    if (reply->answers_head || !http_status_has_body(head->status)) {
+    if (reply->answers_head || !http_status_has_body(head->status)) { /* 101 among these */
         reply->body = HTTP_REPLY_NONE;
         reply->done = true;
     } else if (head->chunked) {
@@ -67,7 +67,7 @@ static int judge(struct http_reply *reply, const char *data, size_t len, struct 
     struct http_response_head head = { 0 };
     int status = http_response_check(data, len, &head, err);
 
-    if (status == 0 && head.status >= 200) {
+    if (status == 0 && (head.status >= 200 || (head.status == 101 && reply->takes_upgrade))) {
         reply->head_done = true;
         /* The judge has seen that there is a minor version. */
         reply->kept = strncmp(data, "HTTP/1.1", 8) == 0 && !lists_close(&head.headers);

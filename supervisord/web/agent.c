@@ -5,7 +5,6 @@
 
 #include "web/internal.h"
 
-#define RELAYS_MAX 128
 #define BODY_MAX 4096
 
 /* The page
@@ -123,9 +122,9 @@ static void pass_on(struct web_conn *conn, const struct http_request *request)
 {
     struct error err = ERROR_INIT;
 
-    if (conn->web->relays >= RELAYS_MAX)
+    if (!agent_relay_has_room(conn->web, &conn->session))
         web_respond_error(conn->http, 503, "too_many",
-                          "too many requests are under way to agents' pages at once");
+                          "too many requests are under way to these pages at once");
     else if (agent_relay_start(conn, &conn->session, request, &err) == 0)
         return;
     else if (is_page(request))

@@ -18,25 +18,38 @@ static bool is_listed(const char *const *names, size_t count, const char *name)
  * ---------------------------------------------------------------------------------------------------------
  */
 
-static bool goes_in(const char *name)
+bool agent_head_is_socket(const struct http_request *request)
+{
+    const char *upgrade = http_headers_get(&request->headers, "upgrade");
+
+    return upgrade != NULL && strcasecmp(upgrade, "websocket") == 0 &&
+           str_equal(request->method, "GET") && request->body_kind == HTTP_BODY_NONE;
+}
+
+static bool goes_in(const char *name, bool socket)
 {
     static const char *const names[] = {
         "accept",        "accept-encoding", "content-type", "if-modified-since",
         "if-none-match", "if-range",        "range",        "last-event-id",
     };
+    /* Without extensions: frames stay as small as they are sent. */
+    static const char *const socket_names[] = { "sec-websocket-key", "sec-websocket-version",
+                                                "sec-websocket-protocol" };
 
-    return is_listed(names, ARRAY_LEN(names), name) || strncasecmp(name, "x-opencode-", 11) == 0;
+    return is_listed(names, ARRAY_LEN(names), name) || strncasecmp(name, "x-opencode-", 11) == 0 ||
+           (socket && is_listed(socket_names, ARRAY_LEN(socket_names), name));
 }
 
 void agent_head_write(const struct http_request *request, const char *authorization,
                       struct buf *out)
 {
     const struct http_headers *headers = &request->headers;
+    bool socket = agent_head_is_socket(request);
 
-    buf_printf(out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n", request->method,
-               request->target);
+    buf_printf(out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: %s\r\n", request->method,
+               request->target, socket ? "Upgrade\r\nUpgrade: websocket" : "close");
     for (size_t i = 0; i < headers->count; i++) {
-        if (goes_in(headers->items[i].name))
+        if (goes_in(headers->items[i].name, socket))
             buf_printf(out, "%s: %s\r\n", headers->items[i].name, headers->items[i].value);
     }
     if (request->body_kind == HTTP_BODY_CHUNKED)
@@ -98,6 +111,21 @@ static void add_rules(struct http_headers *out, const char *host)
     free(policy);
 }
 
+/* The browser finds out whether it is the answer to its key. */
+static void add_socket(const struct http_response_head *head, struct http_headers *out)
+{
+    static const char *const names[] = { "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol" };
+
+    http_headers_add(out, "Connection", "Upgrade");
+    http_headers_add(out, "Upgrade", "websocket");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = http_headers_get(&head->headers, names[i]);
+
+        if (value != NULL)
+            http_headers_add(out, names[i], value);
+    }
+}
+
 int agent_head_answer(const struct http_response_head *head, const char *host,
                       struct http_headers *out, struct error *err)
 {
@@ -109,6 +137,10 @@ int agent_head_answer(const struct http_response_head *head, const char *host,
     if (redirects &&
         (!stays_here(location) || http_headers_count_of(&head->headers, "location") > 1))
         return error_set(err, ERR_UNAVAILABLE, 0, "the agent's page leads away from itself");
+    if (head->status == 101) {
+        add_socket(head, out);
+        return 0;
+    }
     for (size_t i = 0; i < head->headers.count; i++) {
         const struct http_header *item = &head->headers.items[i];
 

@@ -1,11 +1,13 @@
-/* agent_relay.c: one request to an agent's own pages and its answer, as they come: what one side
- * doesn't take the other isn't read for. */
-#include <strings.h>
-
+/* agent_relay.c: one request to an agent's own pages and its answer, or a WebSocket, as they come:
+ * what one side doesn't take the other isn't read for. */
 #include "io/stream.h"
 #include "web/internal.h"
 
 #define REQUEST_MAX (HTTP_HEAD_MAX + 4096)
+#define RELAYS_MAX 256
+#define SESSION_MAX 64 /* so that one session's pages never keep those of others from working */
+/* A sandbox makes 32 connections at a time, and its agent's driver needs some. */
+#define CONNECTING_MAX 24
 
 struct relay {
     struct web_conn *conn;
@@ -15,6 +17,7 @@ struct relay {
     struct http_reply reply;
     struct error refused; /* the answer must not go on, and why */
     bool begun;           /* the answer's head went to the browser */
+    bool tunnel;          /* of a WebSocket: bytes both ways */
 };
 
 /* Ends
@@ -78,8 +81,12 @@ static void on_head(void *data, const struct http_response_head *head)
     http_headers_init(&headers);
     if (agent_head_answer(head, relay->request->host, &headers, &relay->refused) == 0) {
         relay->begun = true;
-        http_conn_begin(relay->conn->http, head->status, NULL, &headers,
-                        head->chunked ? -1 : head->content_length);
+        relay->tunnel = head->status == 101;
+        if (relay->tunnel)
+            http_conn_begin_tunnel(relay->conn->http, 101, &headers);
+        else
+            http_conn_begin(relay->conn->http, head->status, NULL, &headers,
+                            head->chunked ? -1 : head->content_length);
     }
     http_headers_finish(&headers);
 }
@@ -96,13 +103,15 @@ static void on_stream_data(void *data, const char *bytes, size_t len)
 {
     struct relay *relay = data;
     struct error err = ERROR_INIT;
-    size_t used;
+    size_t used = 0;
 
-    if (http_reply_feed(&relay->reply, bytes, len, &used, &err) < 0)
+    if (!relay->tunnel && http_reply_feed(&relay->reply, bytes, len, &used, &err) < 0)
         fail(relay, &err);
     else if (relay->refused.code != ERR_NONE)
         fail(relay, &relay->refused);
-    else if (relay->reply.done)
+    else if (relay->tunnel && used < len)
+        on_body(relay, bytes + used, len - used);
+    else if (relay->reply.done && !relay->tunnel)
         finish(relay);
 }
 
@@ -110,7 +119,7 @@ static void on_stream_end(void *data, const struct error *err)
 {
     struct relay *relay = data;
 
-    if (err == NULL && http_reply_end(&relay->reply))
+    if (err == NULL && (relay->tunnel || http_reply_end(&relay->reply)))
         finish(relay);
     else
         fail_with(relay, "the agent's server broke off");
@@ -164,6 +173,22 @@ static void on_cut(void *data)
     fail_with(relay, "the run has ended, and its sandbox with it");
 }
 
+bool agent_relay_has_room(const struct web *web, const struct id *session)
+{
+    unsigned count = 0;
+    unsigned connecting = 0;
+
+    LIST_EACH(&web->conns, link) {
+        const struct web_conn *conn = LIST_ENTRY(link, struct web_conn, link);
+
+        if (conn->relay == NULL || !str_equal(conn->session.text, session->text))
+            continue;
+        count++;
+        connecting += conn->relay->stream == NULL;
+    }
+    return web->relays < RELAYS_MAX && count < SESSION_MAX && connecting < CONNECTING_MAX;
+}
+
 int agent_relay_start(struct web_conn *conn, const struct id *session,
                       const struct http_request *request, struct error *err)
 {
@@ -181,6 +206,7 @@ int agent_relay_start(struct web_conn *conn, const struct id *session,
     relay->reply.on_head = on_head;
     relay->reply.on_body = on_body;
     relay->reply.data = relay;
+    relay->reply.takes_upgrade = agent_head_is_socket(request);
     conn->relay = relay;
     conn->web->relays++;
     http_conn_pause_body(conn->http);
@@ -208,7 +234,9 @@ void agent_relay_body_end(struct web_conn *conn)
 {
     struct relay *relay = conn->relay;
 
-    if (relay->request->body_kind == HTTP_BODY_CHUNKED)
+    if (relay->tunnel)
+        stream_end(relay->stream);
+    else if (relay->request->body_kind == HTTP_BODY_CHUNKED)
         (void)stream_write(relay->stream, "0\r\n\r\n", 5);
 }
 

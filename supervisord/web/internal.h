@@ -244,6 +244,8 @@ int agent_login_url(struct web *web, const struct id *session, struct buf *out, 
 void agent_open(const struct call *call);
 
 /* agent_relay.c: one request to the agent and its answer. */
+/* Whether one more may go to the agent of SESSION now. */
+bool agent_relay_has_room(const struct web *web, const struct id *session);
 /* It answers from here on; -1: the agent can't be reached, and the caller answers. */
 int agent_relay_start(struct web_conn *conn, const struct id *session,
                       const struct http_request *request, struct error *err);
@@ -253,6 +255,7 @@ void agent_relay_drained(struct web_conn *conn);
 void agent_relay_stop(struct web_conn *conn); /* the connection is over; harmless without one */
 
 /* agent_head.c: pure. */
+bool agent_head_is_socket(const struct http_request *request); /* it begins a WebSocket */
 /* The head that goes to the agent: what of REQUEST is its business, and AUTHORIZATION. */
 void agent_head_write(const struct http_request *request, const char *authorization,
                       struct buf *out);

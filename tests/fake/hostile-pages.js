@@ -83,3 +83,12 @@ module.exports = (request, response) => {
         echo(request, response);
     return true;
 };
+
+// A socket that says everything again, louder, and begins by what was asked for.
+module.exports.upgrade = (request, socket) => {
+    const asked = JSON.stringify(request.rawHeaders);
+    socket.write(crlf(['HTTP/1.1 101 Switching Protocols', 'Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=', 'Set-Cookie: x=1']) + asked);
+    socket.on('data', bytes => socket.write(bytes.toString('latin1').toUpperCase()));
+    socket.on('end', () => socket.end('bye'));
+    socket.on('error', () => {});
+};

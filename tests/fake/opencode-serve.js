@@ -157,6 +157,8 @@ const server = http.createServer((request, response) => {
         response.end(answer);
     });
 });
+if (pages.upgrade)
+    server.on('upgrade', pages.upgrade);
 setInterval(() => stream?.write('data: {"type":"server.heartbeat","properties":{}}\n\n'), 10000);
 if (mode !== 'never')
     server.listen(4096, '127.0.0.1', () => console.log('opencode server listening on http://127.0.0.1:4096'));

@@ -133,6 +133,7 @@ test('what a sandbox answers stays within its pages', { timeout: 600000 }, () =>
     const mcp = await lab.connect();
     const one = await startFake(lab, mcp, 'one');
     const { port, host, origin, headers } = await signIn(lab, one.runId);
+    const other = await signIn(lab, (await startFake(lab, mcp, 'two')).runId);
     const pid = await lab.supervisorPid();
 
     const plain = await ask(port, '/raw/cookie', { headers });
@@ -164,6 +165,24 @@ test('what a sandbox answers stays within its pages', { timeout: 600000 }, () =>
     stream.destroy();
     assert.equal((await ask(port, '/told-gone', { headers })).text, '"gone"', 'the agent hears that nobody listens');
 
+    // A WebSocket is bytes both ways; from another page there is none.
+    const shake = more => `GET /socket HTTP/1.1\r\nHost: ${host}\r\nCookie: ${headers.cookie}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
+        `Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate\r\n${more}\r\n`;
+    const socket = net.connect(port, '127.0.0.1', () => socket.write(shake(`Origin: ${origin}\r\n`)));
+    let said = '';
+    socket.setEncoding('latin1').on('data', part => { said += part; });
+    const socketClosed = new Promise(resolve => socket.on('close', resolve));
+    await waitFor('it is open', () => /\r\n\r\n.*\]/s.test(said), 20000, 20);
+    assert.match(said, /^HTTP\/1\.1 101 .*Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=/s);
+    assert.ok(!/Set-Cookie|permessage|Origin|Cookie/i.test(said), said);
+    socket.write('louder');
+    await waitFor('it answers', () => said.endsWith('LOUDER'), 20000, 20);
+    socket.end();
+    await socketClosed;
+    assert.ok(said.endsWith('bye'), said);
+    for (const more of [`Origin: http://127.0.0.1:${port}\r\n`, 'Origin: null\r\n', `Origin: ${origin}\r\nSec-Fetch-Site: cross-site\r\n`])
+        assert.match(await raw(port, shake(`${more}Connection: close\r\n`)), /^HTTP\/1\.1 403 /, more);
+
     // Readers that don't read and agents that don't either hold little.
     const before = statusNumber(pid, 'VmRSS');
     const stuck = [];
@@ -193,11 +212,22 @@ test('what a sandbox answers stays within its pages', { timeout: 600000 }, () =>
     stuck.forEach(socket => socket.destroy());
 
     // There is an end to how many.
-    const silent = Array.from({ length: 140 }, () => net.connect(port, '127.0.0.1').on('error', () => {}));
-    silent.forEach(socket => socket.write(`GET /raw/silent HTTP/1.1\r\nHost: ${host}\r\nCookie: ${headers.cookie}\r\n\r\n`));
-    await waitFor('no more are taken', async () => (await Promise.race([ask(port, '/echo', { headers }), new Promise(resolve => setTimeout(resolve, 2000, {}))])).status === 503, 60000, 100);
-    silent.forEach(socket => socket.destroy());
-    await waitFor('they are again', async () => (await ask(port, '/echo', { headers })).status === 200, 20000, 100);
+    const held = [];
+    for (let i = 0; i < 140; i++) {
+        const answer = await listen('/drip');
+        answer.on('error', () => {}).resume();
+        if (answer.statusCode === 503)
+            break;
+        held.push(answer);
+    }
+    // The ten that the agent takes nothing of may still be there.
+    assert.ok(held.length >= 54 && held.length <= 64, `${held.length}`);
+    assert.equal((await ask(port, '/echo', { headers: other.headers })).status, 200, 'another session has its own');
+    held.forEach(answer => answer.destroy());
+    await waitFor('more are taken again', async () => (await ask(port, '/echo', { headers })).status === 200, 20000, 100);
+    // Also at once: then some are turned away, and the agent's driver isn't.
+    await Promise.all(Array.from({ length: 100 }, () => ask(port, '/echo', { headers }).then(answer => assert.ok([200, 503].includes(answer.status), answer.text))));
+    assert.equal((await lab.ctlJson(['get', one.runId])).status, 'running');
 
     // The run's end is theirs, and says so.
     const last = await listen('/drip');
@@ -251,6 +281,26 @@ test('OpenCode\'s own pages of a live run', { timeout: 900000 }, () => withLab({
         await page.reload();
         await page.getByText('I will change a file and wait.').waitFor({ timeout: 120000 });
         await listens;
+
+        // Its terminal has a connection.
+        const heard = await page.evaluate(async () => {
+            const directory = '?directory=/workspace/sample_1';
+            const made = await fetch(`/pty${directory}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ command: '/bin/sh' }) });
+            const { id } = await made.json();
+            const socket = new WebSocket(`ws://${location.host}/pty/${id}/connect${directory}`);
+            return new Promise((resolve, reject) => {
+                let text = '';
+                socket.onopen = () => socket.send('echo terminal-$((40 + 2))\r');
+                socket.onerror = () => reject(new Error(`no connection ${made.status}`));
+                socket.onmessage = async ({ data }) => {
+                    text += typeof data === 'string' ? data : await new Response(data).text();
+                    if (text.includes('terminal-42'))
+                        resolve('terminal-42');
+                };
+                setTimeout(() => reject(new Error(text)), 60000);
+            });
+        });
+        assert.equal(heard, 'terminal-42');
 
         // It is live: what is said to the agent comes by itself.
         // Its own look at the conversation may be older than an event that came meanwhile, and win: so more than one is said.

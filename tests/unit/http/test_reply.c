@@ -117,6 +117,27 @@ TEST(answers_are_read_the_same_in_any_pieces)
             run(i, step);
 }
 
+TEST(an_upgrade_that_was_asked_for_is_an_answer_and_what_follows_is_not)
+{
+    static const char text[] = "HTTP/1.1 101 S\r\nUpgrade: websocket\r\n\r\nHTTP/1.1 ";
+    struct seen seen = { .body = BUF_INIT(1024) };
+    struct error err = ERROR_INIT;
+    struct http_reply reply;
+    size_t used = 0;
+
+    http_reply_init(&reply, "GET");
+    reply.on_head = on_head;
+    reply.on_body = on_body;
+    reply.data = &seen;
+    reply.takes_upgrade = true;
+    CHECK_EQ(http_reply_feed(&reply, text, sizeof(text) - 1, &used, &err), 0);
+    CHECK_EQ(seen.status, 101);
+    CHECK(reply.done);
+    CHECK_STR(text + used, "HTTP/1.1 ");
+    CHECK_EQ(seen.body.len, 0u);
+    http_reply_finish(&reply);
+}
+
 TEST(a_head_and_a_flood_of_interim_ones_have_a_limit)
 {
     struct seen seen = { .body = BUF_INIT(1024) };
