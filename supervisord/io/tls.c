@@ -469,7 +469,9 @@ static bool expect_name(struct tls *tls, bool literal)
 
     if (literal)
         return X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) == 1;
-    SSL_set_hostflags(tls->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* RFC 6125: a subject's common name is no host's name. */
+    SSL_set_hostflags(tls->ssl,
+                      X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return SSL_set1_host(tls->ssl, tls->name) == 1 &&
            SSL_set_tlsext_host_name(tls->ssl, tls->name) == 1;
 }

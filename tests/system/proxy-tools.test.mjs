@@ -8,9 +8,11 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
+import nodeTls from 'node:tls';
 import { long, waitFor, withLab } from './lab.mjs';
 
 const host = '127.0.0.2';
@@ -399,5 +401,88 @@ test('registries are found by asking the tools of this machine, once, and are fo
         });
     } finally {
         await standIns.stop();
+    }
+});
+
+// A certificate of the stand-ins' own authority, with EXTENSIONS.
+function otherLeaf(folder, extensions, subject) {
+    const openssl = (...args) => execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+    openssl('req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', 'other.key', '-out', 'other.csr', '-subj', `/CN=${subject}`);
+    fs.writeFileSync(path.join(folder, 'other-ext'), extensions);
+    openssl('x509', '-req', '-in', 'other.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', 'other-ext', '-out', 'other.pem');
+    return { key: fs.readFileSync(path.join(folder, 'other.key')), cert: fs.readFileSync(path.join(folder, 'other.pem')) };
+}
+
+test('a service that is not as it should be gets no credential', { timeout: 120000 }, async () => {
+    const servers = [];
+    let seen = '';
+    const listen = async (tls, greeting) => {
+        const server = nodeTls.createServer(tls, socket => {
+            socket.on('error', () => {});
+            socket.on('data', bytes => { seen += bytes.toString('latin1'); });
+            if (greeting)
+                socket.write(greeting);
+        });
+        server.on('tlsClientError', () => {});
+        server.listen(0, '127.0.0.1');
+        await once(server, 'listening');
+        servers.push(server);
+        return server.address().port;
+    };
+    try {
+        await withLab({ model: false, agent: false, supervisor: false }, async lab => {
+            const folder = lab.path('certificates');
+            const good = certificates(folder);
+            const settings = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+            const ports = {
+                // The control: the same certificate, and nothing wrong but that it doesn't answer in HTTP.
+                'only-h2-words': await listen(good, settings),
+                'only-tls-1-0': await listen({ ...good, minVersion: 'TLSv1', maxVersion: 'TLSv1', ciphers: 'DEFAULT@SECLEVEL=0' }),
+                'only-tls-1-1': await listen({ ...good, minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }),
+                'only-h2': await listen({ ...good, ALPNProtocols: ['h2'] }),
+                'for-clients': await listen(otherLeaf(folder, `subjectAltName=DNS:${name}\nextendedKeyUsage=clientAuth\n`, name)),
+                'without-names': await listen(otherLeaf(folder, 'extendedKeyUsage=serverAuth\n', name)),
+            };
+            lab.writeConfig({ egress: { caFile: good.file, detectRegistries: false }, services: Object.fromEntries(Object.entries(ports).map(([one, port]) =>
+                [one, { target: `https://${name}:${port}`, inject: { header: 'x-api-key', value: '{ANTHROPIC_API_KEY}' }, probe: '/x' }])) });
+            await lab.startSupervisor();
+            await lab.setSecret();
+            for (const one of Object.keys(ports)) {
+                seen = '';
+                const said = await lab.ctlJson(['call', 'service.check', JSON.stringify({ name: one })]);
+                if (one === 'only-h2-words') {
+                    assert.equal(said.reason, 'upstream_bad_response', JSON.stringify(said));
+                    continue;
+                }
+                assert.equal(said.outcome, 'tls', JSON.stringify(said));
+                assert.equal(said.reason, 'upstream_tls', one);
+                assert.equal(seen, '', one);
+            }
+        });
+    } finally {
+        for (const server of servers)
+            server.close();
+    }
+});
+
+test('settings of a proxy in the supervisor\'s environment play no part', { timeout: 120000 }, async () => {
+    let asked = 0;
+    const trap = net.createServer(socket => { asked++; socket.destroy(); });
+    trap.listen(0, '127.0.0.1');
+    await once(trap, 'listening');
+    try {
+        await withStandIns({ changes: ports => ({ services: { there: { target: `https://${name}:${ports.opaque}`, probe: '/x',
+            inject: { header: 'x-api-key', value: '{ANTHROPIC_API_KEY}' } } } }), rules: () => [], host: name }, async (lab, standIns, ports) => {
+            const proxy = `http://127.0.0.1:${trap.address().port}`;
+            await lab.killSupervisor();
+            await lab.startSupervisor({ env: { http_proxy: proxy, https_proxy: proxy, HTTPS_PROXY: proxy, ALL_PROXY: proxy, all_proxy: proxy, NO_PROXY: '', no_proxy: '' } });
+            assert.equal((await lab.ctlJson(['call', 'service.check', '{"name":"there"}'])).outcome, 'works');
+            const { output } = await script(lab, [`curl -sS --noproxy "" -x "$HTTPS_PROXY" https://${name}:${ports.judged}/pub/a`,
+                `curl -sS --noproxy "" -x "$HTTP_PROXY" http://${name}:${ports.clear}/a`]);
+            assert.equal(output.match(/stand-in: GET/g)?.length, 2, output);
+            assert.equal(asked, 0, 'the environment\'s proxy was asked');
+        });
+    } finally {
+        trap.close();
     }
 });
