@@ -174,6 +174,29 @@ TEST(every_broken_answer_is_a_failure)
     rig_stop(rig);
 }
 
+/* F20: in an event stream a line of its own would be an event. */
+static void busy_in_lines(struct rig_upstream *upstream, const char *request)
+{
+    (void)request;
+    rig_say(upstream, "HTTP/1.1 529 x\r\nContent-Length: 59\r\n\r\n"
+                      "{\"error\":{\"message\":\"Busy\\r\\n\\ndata: {\\\"evil\\\":1}\\n\\n\"}}   ");
+}
+
+TEST(words_of_an_upstream_make_no_line_of_their_own)
+{
+    struct rig *rig = begin((struct budget_limits){ .failures = 1 });
+    AUTO_FREE
+    char *answer = NULL;
+
+    rig->script = busy_in_lines;
+    ask(rig, "HTTP/1.1 529 ");
+    answer = rig_ask(rig, ASK);
+    CHECK_HAS(answer, "HTTP/1.1 403 ");
+    CHECK_HAS(answer, "Busy data: {\\\"evil\\\":1}");
+    CHECK(strpbrk(strstr(answer, "\r\n\r\n") + 4, "\r\n") == NULL);
+    rig_stop(rig);
+}
+
 /* Tokens and money ------------------------------------------------------------------------------
  */
 
