@@ -35,7 +35,7 @@ need tmux command tmux
 need zsh command zsh
 need fish command fish
 need systemd command systemd-socket-activate
-# Programs that are tried through the proxy. Go and Java, which are large, are only where they are already.
+# Programs that are tried through the proxy. Go, Java and Rust, which are large, are only where they are already.
 need gh file /usr/bin/gh
 need git-lfs command git-lfs
 need python3-requests file /usr/lib/python3/dist-packages/requests/__init__.py

@@ -238,6 +238,45 @@ test('pip installs from an index', { timeout: 300000, skip: !has('pip3') && 'no 
     }).finally(() => fs.rmSync(folder, { recursive: true }));
 });
 
+// A sparse registry with one crate, made by hand.
+function crateRegistry(folder) {
+    const root = path.join(folder, 'lab-sample-1.0.0');
+    fs.mkdirSync(path.join(root, 'src'), { recursive: true });
+    fs.writeFileSync(path.join(root, 'Cargo.toml'), '[package]\nname = "lab-sample"\nversion = "1.0.0"\nedition = "2021"\n');
+    fs.writeFileSync(path.join(root, 'src/lib.rs'), 'pub fn words() -> &\'static str { "the crate is open" }\n');
+    execFileSync('tar', ['czf', 'sample.crate', 'lab-sample-1.0.0'], { cwd: folder });
+    const crate = fs.readFileSync(path.join(folder, 'sample.crate'));
+    const line = { name: 'lab-sample', vers: '1.0.0', deps: [], cksum: crypto.createHash('sha256').update(crate).digest('hex'), features: {}, yanked: false };
+    return (request, response) => {
+        const here = `https://${request.headers.host}`;
+        const answers = { '/index/config.json': JSON.stringify({ dl: `${here}/crates/{crate}-{version}.crate`, api: here }),
+            '/index/la/b-/lab-sample': JSON.stringify(line) + '\n', '/crates/lab-sample-1.0.0.crate': crate };
+        if (request.method === 'GET' && answers[request.url])
+            response.end(answers[request.url]);
+        else
+            response.writeHead(404).end();
+    };
+}
+
+// Sparse registries came with 1.68.
+const newCargo = () => Number(/^cargo 1\.(\d+)/.exec(execFileSync('cargo', ['--version'], { encoding: 'utf8', env: { PATH: '/usr/local/bin:/usr/bin:/bin' } }))?.[1]) >= 68;
+
+test('cargo builds with a crate of a registry and cannot publish to it', { timeout: 300000, skip: !(has('cargo') && has('rustc') && newCargo()) && 'no cargo' }, () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lab-cargo-'));
+    return withStandIns({ answers: { crates: crateRegistry(folder) }, host: name, rules: ports => [`GET,HEAD ${name}:${ports.crates}`] }, async (lab, standIns, ports) => {
+        const begin = [`export NO_PROXY= no_proxy= CARGO_REGISTRIES_LAB_INDEX=sparse+https://${name}:${ports.crates}/index/ CARGO_REGISTRIES_LAB_TOKEN=x`,
+            'mkdir -p "$HOME/c/src" && cd "$HOME/c"',
+            'printf \'[package]\nname = "c"\nversion = "0.1.0"\nedition = "2021"\ndescription = "x"\nlicense = "MIT"\n[dependencies]\nlab-sample = { version = "1", registry = "lab" }\n\' >Cargo.toml',
+            'echo \'fn main() { println!("{}", lab_sample::words()); }\' >src/main.rs'];
+        const good = await script(lab, [...begin, 'cargo run -q 2>&1']);
+        assert.match(good.output, /the crate is open/, JSON.stringify(good.records));
+        const bad = await script(lab, [...begin, 'cargo publish --registry lab --allow-dirty --no-verify 2>&1; echo "code $?"']);
+        assert.match(bad.output, /code [1-9]/);
+        assert.ok(bad.records.some(record => record.method === 'PUT' && record.reason === 'request_not_allowed'), JSON.stringify(bad.records) + bad.output);
+        assert.ok(standIns.requests.every(one => one.method === 'GET'), JSON.stringify(standIns.requests));
+    }).finally(() => fs.rmSync(folder, { recursive: true }));
+});
+
 // Go's programs never send loopback to a proxy, by whatever name, unless NO_PROXY is empty.
 test('go asks its module proxy', { timeout: 300000, skip: !has('go') && 'no go' }, () => {
     const answer = (request, response) => {
