@@ -65,7 +65,7 @@ void nearest_append(struct buf *out, const char *const *names, size_t count, con
 void nearest_append_similar(struct buf *out, const char *const *names, size_t count,
                             const char *wanted)
 {
-    append(out, names, count, wanted, strnlen(wanted, DISTANCE_LEN_MAX) > 5 ? 2 : 1);
+    append(out, names, count, wanted, strnlen(wanted, DISTANCE_LEN_MAX) > 3 ? 2 : 1);
 }
 
 /* Small letters and digits alone. */

@@ -54,7 +54,11 @@ static const struct option {
                        "try this service's key with a harmless request" },
     [ARGS_SESSION] = { "session", 's', VALUE_TEXT, "SESSION", "this session" },
     [ARGS_STAT] = { "stat", 0, VALUE_NONE, NULL, "only the list of files" },
-    [ARGS_STATUS] = { "status", 0, VALUE_TEXT, "STATUS", "only runs with this status" },
+    [ARGS_STATUS] = { "status", 0, VALUE_TEXT, "STATUS",
+                      "only runs that are queued, started, running, waiting, completed, failed, "
+                      "cancelled "
+                      "or interrupted" },
+    [ARGS_TAIL] = { "tail", 0, VALUE_NUMBER, "N", "only the last N events, and what follows" },
     [ARGS_TIMEOUT] = { "timeout", 't', VALUE_NUMBER, "MINUTES", "stop the run after so long" },
     [ARGS_TITLE] = { "title", 0, VALUE_TEXT, "TITLE", "title" },
     [ARGS_TRACE] = { "trace", 0, VALUE_NONE, NULL,

@@ -40,6 +40,7 @@ enum args_option {
     ARGS_SESSION,
     ARGS_STAT,
     ARGS_STATUS,
+    ARGS_TAIL,
     ARGS_TIMEOUT,
     ARGS_TITLE,
     ARGS_TRACE,

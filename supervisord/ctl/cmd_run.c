@@ -315,6 +315,17 @@ int cmd_run(struct session *session, struct error *err)
  * ---------------------------------------------------------------------------------------------------------
  */
 
+/* What was asked before somebody came to wait. */
+static void tell_request(const struct session *session, const struct json_value *view)
+{
+    AUTO_BUF struct buf text = BUF_INIT(1u << 20);
+
+    if (session->json)
+        return;
+    print_request(&text, view, now_ms());
+    fputs(buf_text(&text), stderr);
+}
+
 int cmd_get(struct session *session, struct error *err)
 {
     AUTO_BUF struct buf id = BUF_INIT(256);
@@ -328,6 +339,7 @@ int cmd_get(struct session *session, struct error *err)
     over = json_kind(json_get(message.envelope.body, "result")) == JSON_KIND_OBJECT;
     cursor = json_u64(json_get(message.envelope.body, "cursor"), 0);
     if (session->args.has[ARGS_WAIT] && !over) {
+        tell_request(session, message.envelope.body);
         client_message_finish(&message);
         return wait_and_print(session, buf_text(&id), cursor, LIVE_STATUS, err);
     }
@@ -396,14 +408,31 @@ static void write_events(struct buf *body, const char *run_id, uint64_t after, u
     json_write_object_end(&writer);
 }
 
-static int print_stored(struct session *session, const char *run_id, struct error *err)
+/* All pages are one answer, printed as they come. */
+static void print_events_json(const struct json_value *events, bool first)
+{
+    if (first)
+        fputs("{\"events\":[", stdout);
+    for (const struct json_value *at = json_first(events); at != NULL; at = json_next(at)) {
+        AUTO_BUF struct buf text = BUF_INIT(TEXT_MAX);
+
+        if (!first)
+            buf_append_char(&text, ',');
+        first = false;
+        json_append(&text, at);
+        session_print(&text);
+    }
+}
+
+static int print_stored(struct session *session, const char *run_id, uint64_t after,
+                        struct error *err)
 {
     const struct args *args = &session->args;
-    uint64_t after = args->number[ARGS_AFTER];
     uint64_t left = args->has[ARGS_LIMIT] ? args->number[ARGS_LIMIT] : UINT64_MAX;
+    bool first = true;
     bool more = true;
 
-    while (more && left > 0) {
+    while (more && (left > 0 || first)) {
         AUTO_BUF struct buf body = BUF_INIT(1024);
         struct client_message message;
         const struct json_value *events;
@@ -416,31 +445,59 @@ static int print_stored(struct session *session, const char *run_id, struct erro
              at = json_next(at))
             print_one_event(session, at);
         if (session->json)
-            session_print_json(message.envelope.body);
+            print_events_json(events, first);
+        first = false;
         left -= json_count(events) < left ? json_count(events) : left;
         after = json_u64(json_get(message.envelope.body, "cursor"), after);
-        more = json_bool(json_get(message.envelope.body, "hasMore"), false) && !session->json;
+        more = json_bool(json_get(message.envelope.body, "hasMore"), false);
         client_message_finish(&message);
     }
+    if (session->json)
+        printf("],\"cursor\":%llu,\"hasMore\":%s}\n", (unsigned long long)after,
+               more ? "true" : "false");
     return EXIT_DONE;
 }
 
-static int print_following(struct session *session, const char *run_id, struct error *err)
+static int print_following(struct session *session, const char *run_id, uint64_t after,
+                           struct error *err)
 {
     AUTO_BUF struct buf body = BUF_INIT(1024);
 
-    write_events(&body, run_id, session->args.number[ARGS_AFTER], 0, true);
+    write_events(&body, run_id, after, 0, true);
     return session_stream(session, "run.events", &body, print_one_event, err) < 0 ? -1 : EXIT_DONE;
+}
+
+/* Behind which event to begin. */
+static int find_start(struct session *session, const char *run_id, uint64_t *after,
+                      struct error *err)
+{
+    const struct args *args = &session->args;
+    struct client_message message;
+    uint64_t last;
+
+    *after = args->number[ARGS_AFTER];
+    if (!args->has[ARGS_TAIL])
+        return 0;
+    if (args->has[ARGS_AFTER])
+        return error_set(err, ERR_INVALID, 0, "--tail and --after don't go together");
+    if (get_view(session, run_id, &message, err) < 0)
+        return -1;
+    last = json_u64(json_get(message.envelope.body, "cursor"), 0);
+    client_message_finish(&message);
+    *after = last > args->number[ARGS_TAIL] ? last - args->number[ARGS_TAIL] : 0;
+    return 0;
 }
 
 int cmd_logs(struct session *session, struct error *err)
 {
     AUTO_BUF struct buf id = BUF_INIT(256);
+    uint64_t after;
 
-    if (session_run_id(session, session->args.words[0], &id, err) < 0)
+    if (session_run_id(session, session->args.words[0], &id, err) < 0 ||
+        find_start(session, buf_text(&id), &after, err) < 0)
         return -1;
-    return session->args.has[ARGS_FOLLOW] ? print_following(session, buf_text(&id), err)
-                                          : print_stored(session, buf_text(&id), err);
+    return session->args.has[ARGS_FOLLOW] ? print_following(session, buf_text(&id), after, err)
+                                          : print_stored(session, buf_text(&id), after, err);
 }
 
 /* diff

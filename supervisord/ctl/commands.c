@@ -48,7 +48,7 @@ static const struct ctl_command commands[] = {
     { "list",
       "",
       "runs, newest first",
-      NULL,
+      "Ten unless --limit says more, up to 100; --before goes on from the last answer's cursor.",
       { COMMON | ARGS_BIT(ARGS_STATUS) | ARGS_BIT(ARGS_SESSION) | ARGS_BIT(ARGS_LIMIT) |
             ARGS_BIT(ARGS_BEFORE),
         0, 0, 0 },
@@ -58,8 +58,11 @@ static const struct ctl_command commands[] = {
     { "logs",
       "RUN",
       "what happened in a run",
-      "With --json -f each event is printed as one line of JSON.",
-      { COMMON | ARGS_BIT(ARGS_FOLLOW) | ARGS_BIT(ARGS_AFTER) | ARGS_BIT(ARGS_LIMIT), 1, 1, 0 },
+      "All of it, oldest first, unless --tail or --limit says less. With --json -f each event is "
+      "printed as one line of JSON.",
+      { COMMON | ARGS_BIT(ARGS_FOLLOW) | ARGS_BIT(ARGS_AFTER) | ARGS_BIT(ARGS_LIMIT) |
+            ARGS_BIT(ARGS_TAIL),
+        1, 1, 0 },
       SESSION_START,
       CONNECT_FIRST,
       cmd_logs },
@@ -99,7 +102,7 @@ static const struct ctl_command commands[] = {
     { "sessions",
       "",
       "sessions, newest first",
-      NULL,
+      "Ten unless --limit says more, up to 100; --before goes on from the last answer's cursor.",
       { COMMON | ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_BEFORE), 0, 0, 0 },
       SESSION_START,
       CONNECT_FIRST,
@@ -224,7 +227,8 @@ static const struct ctl_command commands[] = {
     { "audit",
       "[RUN]",
       "what the proxy let through and refused, newest first",
-      "With -f the last ones come oldest first, then each as it is decided, with --json as one "
+      "100 unless --limit says more, up to 1000. With -f the last ones come oldest first, then "
+      "each as it is decided, with --json as one "
       "line "
       "of JSON. It ends with the run, or with Ctrl-C.",
       { COMMON | ARGS_BIT(ARGS_LIMIT) | ARGS_BIT(ARGS_BEFORE) | ARGS_BIT(ARGS_FOLLOW), 0, 1, 0 },
@@ -300,7 +304,8 @@ static const struct ctl_command commands[] = {
     { "stop",
       "",
       "stop the supervisor",
-      "Runs whose agent is at work end as interrupted when it is back, with their work kept.",
+      "Runs go on meanwhile in their sandboxes, and the next supervisor takes them up. The next "
+      "command starts one.",
       { COMMON, 0, 0, 0 },
       SESSION_DONT_START,
       CONNECT_FIRST,

@@ -96,33 +96,28 @@ static void paint(struct live *live)
  * ----------------------------------------------------------------------------------------------------------
  */
 
-static void say_how_to_answer(struct live *live, const struct json_value *event)
+static bool asks(const char *kind)
 {
-    AUTO_BUF struct buf line = BUF_INIT(1024);
-    const char *id = json_string(json_path(event, "data.requestId"));
-
-    buf_append_str(&line, "         to answer: sandboxctl answer ");
-    print_line(&line, live->run_id, 64);
-    buf_append_char(&line, ' ');
-    if (id != NULL) {
-        print_line(&line, id, 100);
-        buf_append_char(&line, ' ');
-    }
-    fprintf(stderr, "%sANSWER\n", buf_text(&line));
+    return str_equal(kind, "question") || str_equal(kind, "permission");
 }
 
+/* What the agent asks is shown by all but the silent: it waits for whoever looks on. */
 static void show_event(struct live *live, const struct json_value *event)
 {
     AUTO_BUF struct buf text = BUF_INIT(1u << 20);
     const char *kind = json_string(json_get(event, "kind"));
 
-    if (live->mode != LIVE_EVENTS || kind == NULL || !live_shows(kind))
+    if (live->mode == LIVE_SILENT || kind == NULL ||
+        !(live->mode == LIVE_EVENTS ? live_shows(kind) : asks(kind)))
         return;
     unpaint(live);
     print_event(&text, event);
+    if (asks(kind)) {
+        buf_append_str(&text, "         to answer: ");
+        print_how_to_answer(&text, live->run_id, json_get(event, "data"));
+        buf_append_char(&text, '\n');
+    }
     fwrite(buf_text(&text), 1, text.len, stderr);
-    if (str_equal(kind, "question") || str_equal(kind, "permission"))
-        say_how_to_answer(live, event);
 }
 
 static void take_usage(struct live *live, const struct json_value *data)

@@ -7,7 +7,7 @@
 
 enum live_mode {
     LIVE_SILENT, /* nothing */
-    LIVE_STATUS, /* one status line, on a terminal only */
+    LIVE_STATUS, /* what the agent asks, and on a terminal one status line */
     LIVE_EVENTS, /* a line for each phase and step besides */
 };
 

@@ -6,6 +6,8 @@
 #include "common/str.h"
 
 #define LINE_MAX_BYTES 100000
+#define EVENT_TEXT_MAX (16u << 20)
+#define OUTCOME_MAX 200 /* bytes */
 
 static const char *text_of(const struct json_value *object, const char *name)
 {
@@ -314,7 +316,29 @@ void print_result(struct buf *out, const struct json_value *run)
     }
 }
 
-static void print_request(struct buf *out, const struct json_value *run, uint64_t now_ms)
+void print_how_to_answer(struct buf *out, const char *run_id, const struct json_value *request)
+{
+    const char *before = "  (";
+
+    buf_append_str(out, "sandboxctl answer ");
+    print_line(out, run_id, 100);
+    if (text_of(request, "requestId")[0] != '\0')
+        buf_append_char(out, ' ');
+    print_line(out, text_of(request, "requestId"), 100);
+    buf_append_str(out, " ANSWER");
+    for (const struct json_value *at = json_first(json_get(request, "options")); at != NULL;
+         at = json_next(at)) {
+        const char *choice = json_string(at);
+
+        buf_append_str(out, before);
+        print_line(out, choice != NULL ? choice : "", 200);
+        before = ", ";
+    }
+    if (before[0] == ',')
+        buf_append_char(out, ')');
+}
+
+void print_request(struct buf *out, const struct json_value *run, uint64_t now_ms)
 {
     const struct json_value *request = json_get(run, "request");
     uint64_t until = number_of(request, "answerBy");
@@ -329,11 +353,9 @@ static void print_request(struct buf *out, const struct json_value *run, uint64_
         print_duration(&asked, until - now_ms);
     }
     field(out, "asked", buf_text(&asked));
-    buf_printf(out, "%-12ssandboxctl answer ", "answer");
-    print_line(out, text_of(run, "runId"), 100);
-    buf_append_char(out, ' ');
-    print_line(out, text_of(request, "requestId"), 100);
-    buf_append_str(out, " ANSWER\n");
+    buf_printf(out, "%-12s", "answer");
+    print_how_to_answer(out, text_of(run, "runId"), request);
+    buf_append_char(out, '\n');
 }
 
 /* They come newest first; on a terminal the newest is read last. */
@@ -441,16 +463,36 @@ void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms)
     }
 }
 
+/* A tool that failed must not read like one that worked. */
+static void print_outcome(struct buf *out, const struct json_value *data)
+{
+    bool failed = str_equal(text_of(data, "status"), "error");
+    const char *error = text_of(data, "error");
+
+    if (number_of(data, "exit") != 0)
+        buf_printf(out, "  [exit %llu]", (unsigned long long)number_of(data, "exit"));
+    else if (failed)
+        buf_append_str(out, error[0] != '\0' ? "  [failed: " : "  [failed]");
+    if (!failed || number_of(data, "exit") != 0 || error[0] == '\0')
+        return;
+    str_append_escaped(out, error, strcspn(error, "\n"), OUTCOME_MAX);
+    buf_append_char(out, ']');
+}
+
 void print_event(struct buf *out, const struct json_value *event)
 {
+    AUTO_BUF struct buf text = BUF_INIT(EVENT_TEXT_MAX);
+
+    buf_append_str(&text, text_of(event, "text"));
+    print_outcome(&text, json_get(event, "data"));
     print_time_of_day(out, number_of(event, "time"));
     buf_append_char(out, ' ');
     print_line(out, text_of(event, "kind"), 20);
     for (size_t pad = strlen(text_of(event, "kind")); pad < 11; pad++)
         buf_append_char(out, ' ');
-    if (text_of(event, "text")[0] == '\0')
+    if (text.len == 0)
         buf_append_char(out, '\n');
-    print_text(out, text_of(event, "text"), "                    ");
+    print_text(out, buf_text(&text), "                    ");
 }
 
 static void append_bytes(struct buf *out, uint64_t bytes)
@@ -634,7 +676,7 @@ void print_secrets(struct buf *out, const struct json_value *list, uint64_t now_
 }
 
 /* A record's cells: of a table, or of a line among lines that are not known yet. */
-#define AUDIT_COLUMNS 8
+#define AUDIT_COLUMNS 9
 struct audit_cells {
     struct buf time;
     char status[24];
@@ -664,6 +706,7 @@ static void audit_cells_init(struct audit_cells *cells, const struct json_value 
                                              text_of(record, "runId"),
                                              text_of(record, "verdict"),
                                              text_of(record, "reason"),
+                                             text_of(record, "service"),
                                              cells->status,
                                              cells->took,
                                              cells->tokens,
@@ -680,8 +723,9 @@ static void audit_cells_finish(struct audit_cells *cells)
 
 void print_audit(struct buf *out, const struct json_value *list)
 {
-    static const char *const heads[AUDIT_COLUMNS] = { "TIME",   "RUN", "VERDICT", "REASON",
-                                                      "STATUS", "MS",  "TOKENS",  "REQUEST" };
+    static const char *const heads[AUDIT_COLUMNS] = { "TIME",   "RUN",     "VERDICT",
+                                                      "REASON", "SERVICE", "STATUS",
+                                                      "MS",     "TOKENS",  "REQUEST" };
     struct table table;
 
     if (json_count(json_get(list, "records")) == 0) {
@@ -706,7 +750,7 @@ void print_audit(struct buf *out, const struct json_value *list)
 void print_audit_record(struct buf *out, const struct json_value *record)
 {
     /* As wide as what usually stands there. */
-    static const int widths[AUDIT_COLUMNS] = { 16, 30, 7, 20, 3, 6, 7, 0 };
+    static const int widths[AUDIT_COLUMNS] = { 16, 30, 7, 20, 10, 3, 6, 7, 0 };
     struct audit_cells cells;
 
     audit_cells_init(&cells, record);

@@ -37,6 +37,10 @@ void table_finish(struct table *table);
 void print_run(struct buf *out, const struct json_value *run, uint64_t now_ms);
 /* The part that matters at the end: outcome, answer, changes, error with hint. */
 void print_result(struct buf *out, const struct json_value *run);
+/* How REQUEST, one that is open in RUN_ID, is answered, on one line with its choices. */
+void print_how_to_answer(struct buf *out, const char *run_id, const struct json_value *request);
+/* What is asked now, if anything is, and how it is answered. */
+void print_request(struct buf *out, const struct json_value *run, uint64_t now_ms);
 void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms);
 void print_event(struct buf *out, const struct json_value *event);
 void print_session(struct buf *out, const struct json_value *session, uint64_t now_ms);

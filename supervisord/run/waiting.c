@@ -167,6 +167,14 @@ void waiting_on_answered(struct run *run, const char *request_id)
 
 /* Answering ----------------------------------------------------------------------------------- */
 
+static void note_answer(struct run *run, const struct open_request *request, const char *answer)
+{
+    AUTO_FREE
+    char *note = mem_printf("request %s was answered: %s", request->id, answer);
+
+    events_note(run, RUN_NOTE_LOG, note, NULL);
+}
+
 int waiting_answer(struct run *run, const char *request_id, const char *answer, struct error *err)
 {
     struct open_request *request = find(run, request_id);
@@ -184,6 +192,7 @@ int waiting_answer(struct run *run, const char *request_id, const char *answer, 
     if (run->driver->answer(run->agent, request_id, answer, err) < 0)
         return -1;
     request->answered_ms = now;
+    note_answer(run, request, answer);
     return 0;
 }
 
@@ -209,14 +218,12 @@ static int refuse(struct run *run, struct open_request *request, struct error *e
         request->kind == RUN_NOTE_QUESTION ? "" : "reject: ", run->runs->options.answer_seconds,
         request->kind == RUN_NOTE_QUESTION ? "decide it yourself, and say how in your answer"
                                            : "go on without it, and say so in your answer");
-    AUTO_FREE
-    char *note = mem_printf("request %s: %s", request->id, text);
 
     if (run->driver->answer(run->agent, request->id, text, err) < 0)
         return -1;
     request->refused = true;
     request->answered_ms = clock_wall_ms(run->runs->clock);
-    events_note(run, RUN_NOTE_LOG, note, NULL);
+    note_answer(run, request, text);
     return 0;
 }
 

@@ -73,8 +73,18 @@ test('a question is asked and answered, in every way', { timeout: 900000 }, () =
 
 test('a refusal with a reason reaches the agent, one without ends its turn', { timeout: 600000 }, () => withLab(asking, async lab => {
     const run = await waiting(lab, 'TASK-NOTE');
+    // Whoever comes to wait is told what is asked, and how it is answered.
+    const comer = lab.ctl(['get', '--wait', run.runId], { timeoutMs: 300000 });
+    await waitFor('somebody follows', async () => (await lab.ctlJson(['status'])).connections >= 3);
     await ways.opencode_answer(lab, run, 'reject: write it down elsewhere');
     const end = await run.client.result(run.runId);
+    const { stderr } = await comer;
+    assert.match(stderr, /asks +bash: echo note/);
+    assert.ok(stderr.includes(`sandboxctl answer ${run.runId} ${run.request.requestId} ANSWER  (once, always, reject)`), stderr);
+    // The log says what was answered, and doesn't show what was refused as done.
+    const log = (await lab.ctl(['logs', run.runId])).stdout;
+    assert.match(log, /was answered: reject: write it down elsewhere/);
+    assert.match(log, /tool +bash: echo note >>note\.txt +\[failed: .*write it down elsewhere/);
     assert.equal(end.status, 'completed', JSON.stringify(end));
     assert.ok(modelSaw(lab, /write it down elsewhere/));
     assert.ok(!filesOf(lab, run.sessionId).includes('note.txt'));

@@ -53,7 +53,7 @@ TEST(a_slip_of_the_hand_has_its_name_and_nonsense_has_none)
     nearest_append_similar(&out, commands, ARRAY_LEN(commands), "sesion");
     CHECK_STR(buf_text(&out), "sessions");
     buf_clear(&out);
-    nearest_append_similar(&out, commands, ARRAY_LEN(commands), "bogus");
+    nearest_append_similar(&out, commands, ARRAY_LEN(commands), "nonsense");
     CHECK_STR(buf_text(&out), "");
 }
 

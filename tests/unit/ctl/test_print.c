@@ -79,6 +79,33 @@ TEST(an_event_is_one_line_or_an_indented_block)
     CHECK_HAS(buf_text(&out), " tool       bash: make\n                    second\\x1b[2J\n");
 }
 
+TEST(a_tool_that_failed_says_so)
+{
+    print_event(&out, start("{\"time\":0,\"kind\":\"tool\",\"text\":\"bash: make\",\"data\":"
+                            "{\"status\":\"completed\",\"exit\":2}}"));
+    CHECK_HAS(buf_text(&out), " tool       bash: make  [exit 2]\n");
+    finish(NULL);
+    print_event(&out, start("{\"time\":0,\"kind\":\"tool\",\"text\":\"bash: make\",\"data\":"
+                            "{\"status\":\"error\",\"error\":\"rejected: not now\\nmore\"}}"));
+    CHECK_HAS(buf_text(&out), "bash: make  [failed: rejected: not now]\n");
+    finish(NULL);
+    print_event(&out, start("{\"time\":0,\"kind\":\"tool\",\"text\":\"bash: make\",\"data\":"
+                            "{\"status\":\"completed\",\"exit\":0}}"));
+    CHECK_HAS(buf_text(&out), "bash: make\n");
+}
+
+TEST(an_audit_line_names_the_service)
+{
+    static const char record[] =
+        "{\"time\":0,\"runId\":\"run_1\",\"verdict\":\"allow\",\"service\":\"github\",\"status\":"
+        "200,"
+        "\"method\":\"GET\",\"host\":\"127.0.0.1:4999\",\"path\":\"/me/x/info/refs\"}";
+
+    print_audit_record(&out, start(record));
+    CHECK_HAS(buf_text(&out), "  github ");
+    CHECK_HAS(buf_text(&out), "GET 127.0.0.1:4999/me/x/info/refs");
+}
+
 TEST(a_failed_run_shows_error_and_hint)
 {
     const struct json_value *run = start(
@@ -102,6 +129,7 @@ TEST(a_waiting_run_shows_how_to_answer)
         start("{\"runId\":\"run_1\",\"status\":\"waiting\",\"phase\":\"work\",\"createdAt\":1,"
               "\"request\":{"
               "\"requestId\":\"per_1\",\"kind\":\"permission\",\"text\":\"may I\","
+              "\"options\":[\"once\",\"always\",\"reject\"],"
               "\"askedAt\":58000,\"answerBy\":71000},\"steps\":["
               "{\"number\":2,\"time\":0,\"kind\":\"text\",\"text\":\"world\"},"
               "{\"number\":1,\"time\":0,\"kind\":\"text\",\"text\":\"hello\"}]}");
@@ -109,7 +137,7 @@ TEST(a_waiting_run_shows_how_to_answer)
     print_run(&out, run, 61000);
     CHECK_HAS(buf_text(&out), "asks        may I\n");
     CHECK_HAS(buf_text(&out), "asked       3 s ago, waits for another 10 s\n");
-    CHECK_HAS(buf_text(&out), "sandboxctl answer run_1 per_1 ANSWER\n");
+    CHECK_HAS(buf_text(&out), "sandboxctl answer run_1 per_1 ANSWER  (once, always, reject)\n");
     CHECK(strstr(buf_text(&out), "hello\n") < strstr(buf_text(&out), "world\n"));
     CHECK_HAS(strstr(buf_text(&out), "hello\n"), "world\n");
 }

@@ -1,0 +1,44 @@
+// sandboxctl's manners: what it says when something is missing or misnamed, and that it keeps nothing back in silence.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withLab } from './lab.mjs';
+
+const bare = { model: false, agent: false };
+
+test('what is missing or not known is named, also in JSON', { timeout: 120000 }, () => withLab({ ...bare, supervisor: false }, async lab => {
+    const cases = [
+        [['run'], /^sandboxctl: TASK\|- is missing\nusage: sandboxctl run \[OPTIONS\] TASK/],
+        [['export', 'last'], /FILE\|DIR\/ is missing/],
+        [['session', 'get'], /SESSION is missing\nusage: sandboxctl session \[OPTIONS\] get SESSION\n$/],
+        [['secret', 'set'], /NAME is missing/],
+        [['list', 'x'], /usage: sandboxctl list \[OPTIONS\]\n$/],
+        [['list', '-nx'], /--limit wants a number/],
+        [['nonsense'], /no command nonsense; sandboxctl --help/],
+    ];
+    for (const [args, says] of cases) {
+        const { code, stderr } = await lab.ctl(args);
+        assert.equal(code, 2, args.join(' '));
+        assert.match(stderr, says);
+    }
+    for (const args of [['--json'], ['--json', 'nonsense'], ['run', '--json']]) {
+        const { code, stdout } = await lab.ctl(args);
+        assert.equal(code, 2);
+        assert.equal(JSON.parse(stdout).error.code, 'invalid', args.join(' '));
+    }
+    assert.equal((await lab.ctl(['help', 'run'])).stdout, (await lab.ctl(['run', '--help'])).stdout);
+}));
+
+test('a log is told as a whole, or its last part', { timeout: 300000 }, () => withLab(bare, async lab => {
+    const { runId } = await lab.startScript('i=0; while [ $i -lt 1200 ]; do i=$((i + 1)); echo "line $i"; done');
+    await lab.ended(runId);
+    const { events, hasMore, cursor } = await lab.ctlJson(['logs', runId]);
+    assert.ok(events.length > 1000, `${events.length} events`);
+    assert.deepEqual(events.map(event => event.number), events.map((_, index) => index + 1));
+    assert.equal(hasMore, false);
+    assert.equal(cursor, events.length);
+    assert.deepEqual((await lab.ctlJson(['logs', '--tail', '7', runId])).events, events.slice(-7));
+    assert.deepEqual((await lab.ctlJson(['logs', '-n3', runId])).events, events.slice(0, 3));
+    assert.equal((await lab.ctlJson(['logs', '-n3', runId])).hasMore, true);
+    const last = (await lab.ctl(['logs', '-f', '--json', '--tail', '2', runId])).stdout.trim().split('\n').map(line => JSON.parse(line));
+    assert.deepEqual(last, events.slice(-2));
+}));
