@@ -255,3 +255,11 @@ void str_hex(char *to, const void *data, size_t len)
     }
     to[2 * len] = '\0';
 }
+
+bool str_is_secret_name(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 0 && len <= 64 && text[0] >= 'A' && text[0] <= 'Z' &&
+           strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == len;
+}

@@ -43,6 +43,10 @@ void str_list_free(char **list, size_t count); /* NULL is fine */
  * overflow past MAX. */
 bool str_parse_u64(const char *text, uint64_t max, uint64_t *out);
 
+/* A name as secrets have it, since some are variables of the environment: a capital letter, then
+ * capital letters, digits and underscores, 64 characters at most. */
+bool str_is_secret_name(const char *text);
+
 /* FNV-1a, 64 bits: to find equals by, and no secret. Goes on from HASH, which is STR_HASH_START for
  * the first piece. The value is the same for ever: some are kept on disk. */
 #define STR_HASH_START UINT64_C(0xcbf29ce484222325)

@@ -11,6 +11,7 @@
 #include "common/str.h"
 #include "ctl/commands.h"
 #include "ctl/print.h"
+#include "ctl/target.h"
 #include "ctl/terminal.h"
 #include "proto/frame.h"
 #include "proto/methods.h"
@@ -155,10 +156,18 @@ static int send_value(struct session *session, const char *name, const struct va
 
 static int secret_set(struct session *session, const char *name, struct error *err)
 {
-    struct value *value = NEW(struct value);
+    struct value *value;
     bool prompt = isatty(STDIN_FILENO) == 1;
     int code = -1;
-    int rc = prompt ? prompt_value(value, name, err) : read_value(STDIN_FILENO, value, false, err);
+    int rc;
+
+    /* Before somebody types a value for nothing. */
+    if (!str_is_secret_name(name))
+        return error_argument(err, "name",
+                              "a secret's name is an upper-case letter, then upper-case letters, "
+                              "digits and _");
+    value = NEW(struct value);
+    rc = prompt ? prompt_value(value, name, err) : read_value(STDIN_FILENO, value, false, err);
 
     while (rc == 0 && value->len > 0 &&
            (value->bytes[value->len - 1] == '\n' || value->bytes[value->len - 1] == '\r'))
@@ -287,7 +296,7 @@ int cmd_audit(struct session *session, struct error *err)
     AUTO_BUF struct buf body = BUF_INIT(4096);
     uint64_t before = 0;
 
-    if (args->word_count == 1 && session_run_id(session, args->words[0], &id, err) < 0)
+    if (args->word_count == 1 && target_run(session, args->words[0], &id, err) < 0)
         return -1;
     if (args->has[ARGS_FOLLOW])
         return follow_audit(session, buf_text(&id), err);

@@ -16,6 +16,7 @@
 #include "ctl/commands.h"
 #include "ctl/git_here.h"
 #include "ctl/print.h"
+#include "ctl/target.h"
 
 #define BODY_MAX (1u << 20)
 #define LIST_MAX (32u << 20)
@@ -64,13 +65,12 @@ static int send_take(struct session *session, const struct taking *taking, struc
     AUTO_BUF struct buf body = BUF_INIT(BODY_MAX);
     struct json_writer writer;
 
-    if (session_run_id(session, session->args.words[0], &id, err) < 0)
+    if (target_either(session, session->args.words[0], &id, err) < 0)
         return -1;
     json_write_init(&writer, &body);
     json_write_object(&writer);
     json_member_string(&writer, "what", taking->what);
-    json_member_string(&writer, str_starts(buf_text(&id), "ses_") ? "sessionId" : "runId",
-                       buf_text(&id));
+    json_member_string(&writer, target_member(buf_text(&id)), buf_text(&id));
     json_member_string_opt(&writer, "path", taking->path);
     if (taking->have != NULL)
         write_have(&writer, taking->have);
@@ -555,34 +555,6 @@ int cmd_pull(struct session *session, struct error *err)
  * -----------------------------------------------------------------------------------------------
  */
 
-/* WORD, or the session of the run that it names. */
-static int find_session(struct session *session, const char *word, struct buf *id,
-                        struct error *err)
-{
-    AUTO_BUF struct buf run = BUF_INIT(256);
-    AUTO_BUF struct buf body = BUF_INIT(1024);
-    struct client_message message;
-    struct json_writer writer;
-    const char *found;
-
-    if (str_starts(word, "ses_")) {
-        buf_append_str(id, word);
-        return 0;
-    }
-    if (session_run_id(session, word, &run, err) < 0)
-        return -1;
-    json_write_init(&writer, &body);
-    json_write_object(&writer);
-    json_member_string(&writer, "runId", buf_text(&run));
-    json_write_object_end(&writer);
-    if (session_call(session, "run.get", &body, &message, err) < 0)
-        return -1;
-    found = json_string(json_get(message.envelope.body, "sessionId"));
-    buf_append_str(id, found != NULL ? found : "");
-    client_message_finish(&message);
-    return 0;
-}
-
 static void write_pr(const struct session *session, const char *id, struct buf *body)
 {
     const struct args *args = &session->args;
@@ -629,7 +601,7 @@ int cmd_pr(struct session *session, struct error *err)
     bool working;
     bool failed;
 
-    if (find_session(session, session->args.words[0], &id, err) < 0)
+    if (target_session(session, session->args.words[0], &id, err) < 0)
         return -1;
     write_pr(session, buf_text(&id), &body);
     do {

@@ -11,6 +11,7 @@
 #include "ctl/live.h"
 #include "ctl/print.h"
 #include "ctl/snapshot.h"
+#include "ctl/target.h"
 #include "ctl/terminal.h"
 #include "proto/msg_run.h"
 
@@ -159,6 +160,7 @@ static int write_create(struct session *session, struct buf *body, struct error 
 {
     const struct args *args = &session->args;
     AUTO_BUF struct buf task = BUF_INIT(TASK_BYTES_MAX);
+    AUTO_BUF struct buf of = BUF_INIT(256);
     AUTO_FREE
     char *repository = choose_repository(args);
     const char *branch = args->text[ARGS_BRANCH];
@@ -173,6 +175,8 @@ static int write_create(struct session *session, struct buf *body, struct error 
     } else {
         buf_append_str(&task, args->words[0]);
     }
+    if (args->has[ARGS_SESSION] && target_session(session, args->text[ARGS_SESSION], &of, err) < 0)
+        return -1;
     if (include_uncommitted(session, repository, &snapshot, err) < 0)
         return -1;
     if (snapshot.commit[0] != '\0')
@@ -181,7 +185,7 @@ static int write_create(struct session *session, struct buf *body, struct error 
     json_member_string(&writer, "task", buf_text(&task));
     json_member_string_opt(&writer, "repository", repository);
     json_member_string_opt(&writer, "branch", branch);
-    json_member_string_opt(&writer, "sessionId", args->text[ARGS_SESSION]);
+    json_member_string_opt(&writer, "sessionId", buf_text(&of));
     json_member_string_opt(&writer, "model", args->text[ARGS_MODEL]);
     json_member_string_opt(&writer, "title", args->text[ARGS_TITLE]);
     json_member_string_opt(&writer, "agent", args->text[ARGS_AGENT]);
@@ -333,7 +337,7 @@ int cmd_get(struct session *session, struct error *err)
     bool over;
     uint64_t cursor;
 
-    if (session_run_id(session, session->args.words[0], &id, err) < 0 ||
+    if (target_run(session, session->args.words[0], &id, err) < 0 ||
         get_view(session, buf_text(&id), &message, err) < 0)
         return -1;
     over = json_kind(json_get(message.envelope.body, "result")) == JSON_KIND_OBJECT;
@@ -352,13 +356,16 @@ int cmd_get(struct session *session, struct error *err)
 int cmd_list(struct session *session, struct error *err)
 {
     const struct args *args = &session->args;
+    AUTO_BUF struct buf of = BUF_INIT(256);
     AUTO_BUF struct buf body = BUF_INIT(BODY_MAX);
     AUTO_BUF struct buf text = BUF_INIT(TEXT_MAX);
     struct client_message message;
     struct json_writer writer;
 
+    if (args->has[ARGS_SESSION] && target_session(session, args->text[ARGS_SESSION], &of, err) < 0)
+        return -1;
     begin(&writer, &body);
-    json_member_string_opt(&writer, "sessionId", args->text[ARGS_SESSION]);
+    json_member_string_opt(&writer, "sessionId", buf_text(&of));
     json_member_string_opt(&writer, "status", args->text[ARGS_STATUS]);
     json_member_string_opt(&writer, "before", args->text[ARGS_BEFORE]);
     member_number(&writer, args, "limit", ARGS_LIMIT);
@@ -493,7 +500,7 @@ int cmd_logs(struct session *session, struct error *err)
     AUTO_BUF struct buf id = BUF_INIT(256);
     uint64_t after;
 
-    if (session_run_id(session, session->args.words[0], &id, err) < 0 ||
+    if (target_run(session, session->args.words[0], &id, err) < 0 ||
         find_start(session, buf_text(&id), &after, err) < 0)
         return -1;
     return session->args.has[ARGS_FOLLOW] ? print_following(session, buf_text(&id), after, err)
@@ -537,11 +544,10 @@ int cmd_diff(struct session *session, struct error *err)
     struct client_message message;
     struct json_writer writer;
 
-    if (session_run_id(session, args->words[0], &id, err) < 0)
+    if (target_either(session, args->words[0], &id, err) < 0)
         return -1;
     begin(&writer, &body);
-    json_member_string(&writer, str_starts(buf_text(&id), "ses_") ? "sessionId" : "runId",
-                       buf_text(&id));
+    json_member_string(&writer, target_member(buf_text(&id)), buf_text(&id));
     json_member_string_opt(&writer, "path", args->text[ARGS_PATH]);
     member_number(&writer, args, "maxBytes", ARGS_MAX_BYTES);
     json_write_object_end(&writer);
@@ -562,7 +568,7 @@ int cmd_cancel(struct session *session, struct error *err)
     struct client_message message;
     struct json_writer writer;
 
-    if (session_run_id(session, session->args.words[0], &id, err) < 0)
+    if (target_run(session, session->args.words[0], &id, err) < 0)
         return -1;
     begin(&writer, &body);
     json_member_string(&writer, "runId", buf_text(&id));
@@ -582,11 +588,10 @@ int cmd_send(struct session *session, struct error *err)
     struct client_message message;
     struct json_writer writer;
 
-    if (session_run_id(session, args->words[0], &id, err) < 0)
+    if (target_either(session, args->words[0], &id, err) < 0)
         return -1;
     begin(&writer, &body);
-    json_member_string(&writer, str_starts(buf_text(&id), "ses_") ? "sessionId" : "runId",
-                       buf_text(&id));
+    json_member_string(&writer, target_member(buf_text(&id)), buf_text(&id));
     json_member_string(&writer, "message", args->words[1]);
     json_member_string_opt(&writer, "mode", args->text[ARGS_MODE]);
     json_member_string_opt(&writer, "idempotencyKey", args->text[ARGS_KEY]);
@@ -634,7 +639,7 @@ int cmd_answer(struct session *session, struct error *err)
     struct client_message message;
     struct json_writer writer;
 
-    if (session_run_id(session, args->words[0], &id, err) < 0)
+    if (target_run(session, args->words[0], &id, err) < 0)
         return -1;
     if (args->word_count == 3)
         buf_append_str(&request, args->words[1]);
@@ -705,7 +710,7 @@ int cmd_exec(struct session *session, struct error *err)
     AUTO_BUF struct buf body = BUF_INIT(BODY_MAX);
     struct json_writer writer;
 
-    if (session_run_id(session, args->words[0], &id, err) < 0)
+    if (target_run(session, args->words[0], &id, err) < 0)
         return -1;
     begin(&writer, &body);
     json_member_string(&writer, "runId", buf_text(&id));

@@ -8,6 +8,7 @@
 #include "common/str.h"
 #include "ctl/commands.h"
 #include "ctl/print.h"
+#include "ctl/target.h"
 
 #define TEXT_MAX (64u << 20)
 #define LONG_MS (60 * 60 * 1000) /* large workspaces are copied */
@@ -142,11 +143,16 @@ int cmd_session(struct session *session, struct error *err)
     const struct args *args = &session->args;
     const struct verb *verb = find_verb(args->words[0]);
     AUTO_BUF struct buf body = BUF_INIT(1u << 20);
+    AUTO_BUF struct buf id = BUF_INIT(256);
     struct json_writer writer;
 
     BUG_ON(verb == NULL); /* the usage line has the same ones */
+    if ((str_equal(verb->method, "session.delete")
+             ? target_session_only(args->words[1], &id, err)
+             : target_session(session, args->words[1], &id, err)) < 0)
+        return -1;
     begin(&writer, &body);
-    json_member_string(&writer, "sessionId", args->words[1]);
+    json_member_string(&writer, "sessionId", buf_text(&id));
     if (write_third(&writer, verb, args, err) < 0)
         return -1;
     if (verb->hold != NULL)
@@ -158,10 +164,13 @@ int cmd_session(struct session *session, struct error *err)
 int cmd_rm(struct session *session, struct error *err)
 {
     AUTO_BUF struct buf body = BUF_INIT(1u << 20);
+    AUTO_BUF struct buf id = BUF_INIT(256);
     struct json_writer writer;
 
+    if (target_session_only(session->args.words[0], &id, err) < 0)
+        return -1;
     begin(&writer, &body);
-    json_member_string(&writer, "sessionId", session->args.words[0]);
+    json_member_string(&writer, "sessionId", buf_text(&id));
     json_write_object_end(&writer);
     return call_and_print(session, "session.delete", &body, print_deleted, err);
 }
@@ -207,12 +216,14 @@ int cmd_backup(struct session *session, struct error *err)
 {
     const struct args *args = &session->args;
     bool create = str_equal(args->words[0], "create");
+    AUTO_BUF struct buf id = BUF_INIT(256);
     AUTO_BUF struct buf body = BUF_INIT(1u << 20);
     struct json_writer writer;
 
+    if (create && target_session(session, args->words[1], &id, err) < 0)
+        return -1;
     begin(&writer, &body);
-    if (create)
-        json_member_string(&writer, "sessionId", args->words[1]);
+    json_member_string_opt(&writer, "sessionId", buf_text(&id));
     if (write_place(&writer, args->words[args->word_count - 1], err) < 0)
         return -1;
     json_member_string_opt(&writer, "passphrase", args->text[ARGS_PASSPHRASE]);

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "ctl/commands.h"
+#include "ctl/target.h"
 
 extern char **environ;
 
@@ -61,12 +62,9 @@ static int write_params(struct session *session, struct buf *body, struct error 
 
     json_write_init(&writer, body);
     json_write_object(&writer);
-    if (word != NULL && str_starts(word, "ses_"))
-        json_member_string(&writer, "sessionId", word);
-    else if (word != NULL && session_run_id(session, word, &id, err) < 0)
+    if (word != NULL && target_either(session, word, &id, err) < 0)
         return -1;
-    else if (word != NULL)
-        json_member_string(&writer, "runId", buf_text(&id));
+    json_member_string_opt(&writer, target_member(buf_text(&id)), buf_text(&id));
     if (session->args.has[ARGS_LIVE])
         json_member_bool(&writer, "live", true);
     json_write_object_end(&writer);

@@ -4,6 +4,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "ctl/wording.h"
 
 #define LINE_MAX_BYTES 100000
 #define EVENT_TEXT_MAX (16u << 20)
@@ -286,6 +287,9 @@ static void print_usage(struct buf *out, const struct json_value *usage)
 
 static void print_error(struct buf *out, const struct json_value *error)
 {
+    AUTO_BUF struct buf message = BUF_INIT(1u << 20);
+    AUTO_BUF struct buf hint = BUF_INIT(1u << 20);
+
     if (json_kind(error) != JSON_KIND_OBJECT)
         return;
     buf_printf(out, "%-12s", "error");
@@ -295,9 +299,10 @@ static void print_error(struct buf *out, const struct json_value *error)
         print_line(out, text_of(error, "phase"), 100);
     }
     buf_append_str(out, ": ");
-    print_text(out, text_of(error, "message")[0] != '\0' ? text_of(error, "message") : "no message",
-               "            ");
-    field(out, "hint", text_of(error, "hint"));
+    wording_append(&message, text_of(error, "message"));
+    wording_append(&hint, text_of(error, "hint"));
+    print_text(out, message.len > 0 ? buf_text(&message) : "no message", "            ");
+    field(out, "hint", buf_text(&hint));
 }
 
 void print_result(struct buf *out, const struct json_value *run)

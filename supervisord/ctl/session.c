@@ -2,6 +2,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "ctl/wording.h"
 #include "proto/launch.h"
 
 #define START_MS 20000
@@ -118,31 +119,14 @@ int session_stream(struct session *session, const char *method, const struct buf
     return rc < 0 ? -1 : 0;
 }
 
-int session_run_id(struct session *session, const char *word, struct buf *id, struct error *err)
-{
-    AUTO_BUF struct buf body = BUF_INIT(100);
-    struct client_message message;
-    const char *found;
-
-    if (!str_equal(word, "last")) {
-        buf_append_str(id, word);
-        return 0;
-    }
-    buf_append_str(&body, "{\"limit\":1}");
-    if (session_call(session, "run.list", &body, &message, err) < 0)
-        return -1;
-    found = json_string(json_get(json_first(json_get(message.envelope.body, "runs")), "runId"));
-    if (found != NULL)
-        buf_append_str(id, found);
-    client_message_finish(&message);
-    return found != NULL ? 0 : error_set(err, ERR_NOT_FOUND, 0, "there is no run yet");
-}
-
-int session_fail(const struct session *session, const struct error *err)
+int session_fail(const struct session *session, const struct error *failed)
 {
     AUTO_BUF struct buf text = BUF_INIT(8192);
     struct json_writer writer;
+    struct error said = *failed;
+    struct error *err = &said;
 
+    wording_translate(err);
     str_append_escaped(&text, err->text, strlen(err->text), 4096);
     fprintf(stderr, "sandboxctl: %s\n", buf_text(&text));
     if (session->json) {

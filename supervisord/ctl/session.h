@@ -45,12 +45,10 @@ int session_call(struct session *session, const char *method, const struct buf *
 int session_stream(struct session *session, const char *method, const struct buf *body,
                    void (*each)(struct session *session, const struct json_value *event),
                    struct error *err);
-/* The id of the run that WORD names: itself, or the newest one for "last". */
-int session_run_id(struct session *session, const char *word, struct buf *id, struct error *err);
 
-/* Prints ERR (to stderr, and as JSON to stdout with --json) and returns the exit code that goes
- * with it. */
-int session_fail(const struct session *session, const struct error *err);
+/* Prints the error (to stderr, and as JSON to stdout with --json) and returns the exit code that
+ * goes with it. */
+int session_fail(const struct session *session, const struct error *failed);
 /* Prints to stdout and empties the buffer. */
 void session_print(struct buf *text);
 void session_print_json(const struct json_value *value);

@@ -48,11 +48,7 @@ struct vault {
 
 bool vault_name_valid(const char *name)
 {
-    size_t len = strlen(name);
-
-    if (len == 0 || len > 64 || name[0] < 'A' || name[0] > 'Z')
-        return false;
-    return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == len;
+    return str_is_secret_name(name);
 }
 
 static int check_name(const char *name, struct error *err)

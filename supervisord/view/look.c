@@ -149,8 +149,11 @@ int view_diff_load(struct store *store, const struct run_record *run, struct buf
     if (err->code != ERR_NOT_FOUND)
         return -1;
     if (!run_ended(run))
-        return error_set(err, ERR_CONFLICT, 0, "run %s has not ended; its diff is taken at its end",
-                         run->id.text);
+        return error_set(
+            err, ERR_CONFLICT, 0,
+            "run %s has not ended; its diff is taken at its end. What is changed by now is "
+            "told for sessionId %s",
+            run->id.text, run->session.text);
     return 0; /* it ended without changes, or before there was anything to compare */
 }
 

@@ -42,3 +42,28 @@ test('a log is told as a whole, or its last part', { timeout: 300000 }, () => wi
     const last = (await lab.ctl(['logs', '-f', '--json', '--tail', '2', runId])).stdout.trim().split('\n').map(line => JSON.parse(line));
     assert.deepEqual(last, events.slice(-2));
 }));
+
+test('what is said is said in the words of the command line', { timeout: 300000 }, () => withLab(bare, async lab => {
+    const { runId, sessionId } = await lab.startScript('until [ -e end ]; do sleep 0.05; done');
+    const { stdout } = await lab.ctl(['session', 'get', 'last']);
+    assert.ok(stdout.includes(sessionId));
+    assert.deepEqual((await lab.ctlJson(['list', '-s', runId])).runs.map(run => run.runId), [runId]);
+    const cases = [
+        [['get', sessionId], new RegExp(`${sessionId} is a session, and a run is wanted: sandboxctl list --session ${sessionId}`)],
+        [['files', 'nope'], /"nope" is no run's or session's id/],
+        [['session', 'get', 'nope'], /"nope" is no session's id/],
+        [['rm', runId], /is no session's id, and a session is deleted with all its runs/],
+        [['run', '--no-repo', '-t', '0', 'x'], /^sandboxctl: --timeout: must be a whole number from/],
+        [['list', '-n', '0'], /^sandboxctl: --limit: /],
+        [['list', '--status', 'nope'], /^sandboxctl: --status: must be one of/],
+    ];
+    for (const [args, says] of cases) {
+        const { code, stderr } = await lab.ctl(args);
+        assert.equal(code, 2, args.join(' '));
+        assert.match(stderr, says);
+    }
+    assert.match((await lab.ctl(['diff', runId])).stderr, new RegExp(`has not ended.*What is changed by now is told for SESSION ${sessionId}`));
+    assert.match((await lab.ctl(['secret', 'set', 'bad name'], { input: '' })).stderr, /a secret's name is/);
+    await lab.exec(runId, ['touch', 'end']);
+    await lab.ended(runId);
+}));
