@@ -97,6 +97,7 @@ void checkpoint_take_places(struct session_record *session,
         record_set(&to->branch, from->branch);
         record_set(&to->directory, from->directory);
         record_set(&to->base_commit, from->base_commit);
+        record_set(&to->tree, "");
         record_set(&to->agent, from->agent);
         record_set(&to->agent_session, from->agent_session);
         to->cloned = from->cloned;

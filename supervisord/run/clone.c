@@ -396,7 +396,8 @@ static void done(struct run *run)
     run_apply(run, RUN_EV_CLONED);
 }
 
-/* A run's evidence is judged against the commit that it began with, not the session's first one. */
+/* A run's evidence is judged against the commit and the files that it began with, not the session's
+ * first ones. */
 static void take_head(struct run *run, const struct command_result *result)
 {
     char object[65];
@@ -407,6 +408,7 @@ static void take_head(struct run *run, const struct command_result *result)
     if (run_place(run)->cloned) {
         record_set(&run->record.evidence.base_commit,
                    object[0] != '\0' ? object : run_place(run)->base_commit);
+        record_set(&run->record.evidence.start_tree, run_place(run)->tree);
         done(run);
         return;
     }

@@ -73,6 +73,7 @@ static void finish(struct run *run, bool known)
         return;
     }
     run->record.evidence.known = known;
+    record_set(&run_place(run)->tree, known ? run->collect->tree : "");
     decide_verdict(run);
     collect_free(run);
     run_apply(run, RUN_EV_COLLECTED);
@@ -200,11 +201,23 @@ static void on_counted(void *data, bool is_stderr, const char *bytes, size_t len
         run->collect->names += git_count_names(bytes, len);
 }
 
+/* No ref holds the files that it began with, so whoever cleans up the repository may take them. */
+static bool is_start_gone(const struct run *run, const struct command_result *result)
+{
+    return run->collect->step == COLLECT_STAT && result->code != 0 && !result->timed_out &&
+           run->record.evidence.start_tree[0] != '\0';
+}
+
 static void on_done(void *data, const struct command_result *result, const struct error *err)
 {
     struct run *run = data;
 
     run->command = NULL;
+    if (err == NULL && is_start_gone(run, result)) {
+        record_set(&run->record.evidence.start_tree, "");
+        run_step(run);
+        return;
+    }
     if (err != NULL || !take(run, result)) {
         log_info(run->record.id.text, "evidence ends at step %d: %s", (int)run->collect->step,
                  err != NULL         ? err->text
@@ -220,7 +233,9 @@ static void on_done(void *data, const struct command_result *result, const struc
 static void build(const struct run *run, struct git_command *command)
 {
     const struct collect *collect = run->collect;
-    const char *base = run->record.evidence.base_commit;
+    const struct run_evidence_record *evidence = &run->record.evidence;
+    const char *start =
+        evidence->start_tree[0] != '\0' ? evidence->start_tree : evidence->base_commit;
 
     switch (collect->step) {
     case COLLECT_HEAD:
@@ -242,16 +257,16 @@ static void build(const struct run *run, struct git_command *command)
         git_write_tree(command, collect->folder);
         break;
     case COLLECT_COUNT:
-        git_count_commits(command, collect->folder, base);
+        git_count_commits(command, collect->folder, evidence->base_commit);
         break;
     case COLLECT_STAT:
-        git_shortstat(command, collect->folder, base, collect->tree);
+        git_shortstat(command, collect->folder, start, collect->tree);
         break;
     case COLLECT_KINDS:
-        git_kinds(command, collect->folder, base, collect->tree);
+        git_kinds(command, collect->folder, start, collect->tree);
         break;
     case COLLECT_PATCH:
-        git_patch(command, collect->folder, base, collect->tree);
+        git_patch(command, collect->folder, start, collect->tree);
         break;
     case COLLECT_REMOTE:
         git_read_back(command, run->session.places[run->record.place].repository,

@@ -119,6 +119,7 @@ static const struct field run_fields[] = {
     U64(66, struct run_record, evidence.submodules),
     U64(80, struct run_record, usage.counted_tokens),
     U64(81, struct run_record, usage.counted_microdollars),
+    STRING(83, struct run_record, evidence.start_tree),
     U64(90, struct run_record, notice_due),
 };
 
@@ -180,6 +181,14 @@ static const struct field session_fields[] = {
     PLACE(132, 5),
     PLACE(140, 6),
     PLACE(148, 7),
+    STRING(160, struct session_record, places[0].tree),
+    STRING(161, struct session_record, places[1].tree),
+    STRING(162, struct session_record, places[2].tree),
+    STRING(163, struct session_record, places[3].tree),
+    STRING(164, struct session_record, places[4].tree),
+    STRING(165, struct session_record, places[5].tree),
+    STRING(166, struct session_record, places[6].tree),
+    STRING(167, struct session_record, places[7].tree),
 };
 _Static_assert(SESSION_PLACES_MAX == 8, "each place has its tags");
 

@@ -31,6 +31,7 @@ struct run_evidence_record {
     bool known;
     char *branch;
     char *base_commit;
+    char *start_tree; /* the files that it began with; "": those of base_commit */
     char *head_commit;
     uint64_t commits;
     uint64_t files_changed;
@@ -104,6 +105,7 @@ struct session_place {
     char *work_branch; /* the session's own, made of it; "" works on BRANCH itself */
     char *directory;   /* relative to the workspace: "" or "calc" */
     char *base_commit; /* HEAD right after the clone; "" before it */
+    char *tree;        /* the files as its last run left them; "" not known */
     bool cloned;       /* the clone is whole: set in the transaction that says so */
     bool set_up;       /* the set-up command has done its work, or there is none */
     char *agent;

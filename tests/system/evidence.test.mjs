@@ -41,8 +41,8 @@ async function work(lab, script, options) {
     return { runId, sessionId, evidence: view.evidence };
 }
 
-// The same facts by the machine's own git, on a copy of the files.
-async function facts(lab, sessionId, baseCommit) {
+// The same facts by the machine's own git, on a copy of the files. START: the tree of the files that the run began with.
+async function facts(lab, sessionId, baseCommit, start) {
     const copy = lab.path(`copy-${Date.now()}`);
     await must('cp', ['-a', path.join(lab.state, 'sessions', sessionId, 'workspace/project'), copy]);
     const headCommit = await line(copy, 'rev-parse', 'HEAD');
@@ -50,10 +50,11 @@ async function facts(lab, sessionId, baseCommit) {
     const branch = await line(copy, 'symbolic-ref', '--short', 'HEAD');
     const untracked = (await git(copy, 'ls-files', '--others', '--exclude-standard', '-z')).split('\0').length - 1;
     await git(copy, 'add', '--all');
-    const diff = (...args) => git(copy, 'diff', '--cached', '--find-renames', ...args, baseCommit);
+    const diff = (...args) => git(copy, 'diff', '--cached', '--find-renames', ...args, start);
     const raw = (await diff('--raw', '-z')).split('\0').filter(each => each.startsWith(':')).map(each => each.split(' '));
     const number = (words, name) => Number(new RegExp(`(\\d+) ${name}`).exec(words)?.[1] ?? 0);
-    const short = await git(copy, 'diff', '--cached', '--no-renames', '--shortstat', baseCommit);
+    const short = await git(copy, 'diff', '--cached', '--no-renames', '--shortstat', start);
+    const tree = await line(copy, 'write-tree');
     const names = (await diff('--name-status', '-z')).split('\0').slice(0, -1);
     const statuses = {};
     while (names.length > 0) {
@@ -67,11 +68,11 @@ async function facts(lab, sessionId, baseCommit) {
         binaryFiles: (await diff('--numstat', '-z')).split('\0').filter(each => each.startsWith('-\t-\t')).length || undefined,
         renames: raw.filter(each => each[4].startsWith('R')).length || undefined,
         submodules: raw.filter(each => [each[0], each[1]].some(mode => mode.endsWith('160000'))).length || undefined },
-    patch: await diff('--binary', '--submodule=short'), statuses };
+    patch: await diff('--binary', '--submodule=short'), statuses, tree };
 }
 
-async function compare(lab, { runId, sessionId, evidence }) {
-    const expected = await facts(lab, sessionId, evidence.baseCommit);
+async function compare(lab, { runId, sessionId, evidence }, start = evidence.baseCommit) {
+    const expected = await facts(lab, sessionId, evidence.baseCommit, start);
     assert.deepEqual(Object.fromEntries(Object.keys(expected.evidence).map(name => [name, evidence[name]])), expected.evidence);
     const { diff, files } = await lab.ctlJson(['diff', runId, '--max-bytes', '1000000']);
     assert.equal(diff, expected.patch);
@@ -99,7 +100,7 @@ test('a run\'s evidence is what git says', { timeout: 180000 }, () => withProjec
     assert.equal(whole.diff, expected.patch);
     const second = await work(lab, 'cd /workspace/project; git add -A; git commit -qm three; git push -q origin HEAD; git mv README READ-ME; (cd lib && git commit -q --allow-empty -m again)', { sessionId: first.sessionId });
     assert.equal(second.evidence.baseCommit, first.evidence.headCommit);
-    await compare(lab, second);
+    await compare(lab, second, expected.tree);
     assert.equal(second.evidence.remoteState, 'same');
     assert.equal(second.evidence.remoteCommit, second.evidence.headCommit);
     assert.equal(await remote(evidence.branch), second.evidence.headCommit);
@@ -115,4 +116,30 @@ test('a run\'s evidence is what git says', { timeout: 180000 }, () => withProjec
     assert.deepEqual(await state(), ['absent', undefined]);
     forge.password = 'another';
     assert.deepEqual(await state(), ['unknown', undefined]);
+}));
+
+test('what an earlier run left uncommitted is not the next one\'s', { timeout: 180000 }, () => withLab({ model: false, agent: false }, async lab => {
+    const repository = await bare(path.join(lab.repositories, 'plain.git'), commit(main, { README: 'one\n' }));
+    let sessionId;
+    const judge = async (script, verdict, file) => {
+        const run = await lab.startScript(script, sessionId ? { sessionId } : { repository });
+        sessionId = run.sessionId;
+        const result = await lab.ended(run.runId);
+        assert.equal(result.verdict, verdict, script);
+        const { diff } = await lab.ctlJson(['diff', run.runId]);
+        if (file)
+            assert.match(diff, new RegExp(`^\\+${file}$`, 'm'));
+        return { ...result.evidence, diff };
+    };
+    await judge('echo first >f', 'changed', 'first');
+    assert.equal((await judge('true', 'no_change')).diff, '');
+    const second = await judge('echo second >>f; echo other >g', 'changed', 'second');
+    assert.deepEqual([second.filesChanged, second.insertions, second.commits], [2, 2, 0]);
+    // To commit what was there is a change, though the files are the same.
+    const third = await judge('git add -A && git -c user.name=a -c user.email=a@b commit -q -m all', 'changed');
+    assert.deepEqual([third.filesChanged, third.commits, third.diff], [0, 1, '']);
+    // When the repository is cleaned up meanwhile, the commit is what is left to compare with.
+    await judge('echo third >>f', 'changed', 'third');
+    const last = await judge('echo fourth >>f; git prune --expire=now', 'changed', 'fourth');
+    assert.match(last.diff, /^\+third$/m);
 }));
