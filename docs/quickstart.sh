@@ -87,14 +87,19 @@ supervisor_answers() { sandboxctl status --json; }
 start_supervisor() {
     supervisor_answers >/dev/null 2>&1 && return 0
     mkdir -p "$state"
-    setsid sandbox-supervisord </dev/null >>"$state/supervisord.log" 2>&1 &
+    setsid sandbox-supervisord </dev/null >>"$state/supervisord.log" 2>&1 9>&- &
     wait_until supervisor_answers || { tail -5 "$state/supervisord.log" >&2; die "The supervisor did not start."; }
 }
 
 model_pid=
 client_pid=
 key_lent=
+run_file=
 finish() {
+    # A run that is left in its middle has lost its model: it must not go on without.
+    if [ -n "$client_pid" ] && [ -s "$run_file" ]; then
+        sandboxctl cancel "$(cat "$run_file")" >/dev/null 2>&1 && echo "The run was cancelled." >&2 || true
+    fi
     for pid in $client_pid $model_pid; do
         kill "$pid" 2>/dev/null || true
     done
@@ -118,6 +123,10 @@ work=${XDG_STATE_HOME:-$HOME/.local/state}/sandbox-mcp-demo
 state=$work/state
 mkdir -p "$state" "$work/model"
 chmod 700 "$work" "$state"
+# A second demo would take the first one's supervisor away. The lock goes with this script: what stays doesn't hold it.
+exec 9>"$work/lock"
+sandboxctl() { command sandboxctl "$@" 9>&-; }
+flock -n 9 || die "A quickstart is at work already. Wait for its end, or end it, and start this one again."
 SANDBOX_MCP_CONFIG=$work/config.json
 SANDBOX_MCP_STATE=$state
 SANDBOX_MCP_DATA=$data
@@ -142,7 +151,7 @@ if [ -z "$key" ]; then
     # The stand-in accepts one key, made up here and now. It is the real key of this demo: the sandbox never sees it.
     key=sk-demo-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
     : >"$work/model/log"
-    AIMOCK_API_KEYS=$key "$model_node" "$stand_in" -p 0 -f "$root/tests/model/fixtures" --log-level info >"$work/model/log" 2>&1 &
+    AIMOCK_API_KEYS=$key "$model_node" "$stand_in" -p 0 -f "$root/tests/model/fixtures" --log-level info >"$work/model/log" 2>&1 9>&- &
     model_pid=$!
     wait_until grep -q 'listening on' "$work/model/log" || { cat "$work/model/log" >&2; die "The stand-in model did not start."; }
     model=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$work/model/log" | head -n 1)
@@ -176,18 +185,39 @@ echo "$repository"
 (cd "$repository" && sh tests/run.sh 2>&1 | head -n 1) || true
 
 say "A run"
-rm -f "$work/run"
-node "$root/tests/quickstart-client.mjs" "$build/bin/sandbox-mcp" "$repository" "$work/run" &
+run_file=$work/run
+rm -f "$run_file"
+node "$root/tests/quickstart-client.mjs" "$build/bin/sandbox-mcp" "$repository" "$run_file" 9>&- &
 client_pid=$!
 status=0
 wait "$client_pid" || status=$?
 client_pid=
 [ $status = 0 ] || die "The run did not complete. Look at $state/supervisord.log, and run: $build/bin/sandboxctl doctor"
 printf '\nDiff:\n'
-sandboxctl diff "$(cat "$work/run")"
+sandboxctl diff "$(cat "$run_file")"
+
+quoted() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
+ctl="SANDBOX_MCP_CONFIG=$(quoted "$SANDBOX_MCP_CONFIG") SANDBOX_MCP_STATE=$(quoted "$state") $(quoted "$build/bin/sandboxctl")"
+say "Look around in the demo"
+cat <<EOF
+Its supervisor stays until nothing was asked of it for an hour. It has files and settings of its own:
+
+  $ctl get last
+  $ctl logs last
+  $ctl web
+  $ctl stop
+
+EOF
+if [ -n "$model_pid" ]; then
+    echo "The stand-in that played the model ends with this script: a message to the demo's agent finds no model. Run this script again for another run."
+fi
 
 say "Your client"
 cat <<EOF
+Put the programs on your PATH, with their manual pages:
+
+  cmake --install $(quoted "$build") --prefix "\$HOME/.local"
+
 Claude Code:
 
   claude mcp add --scope user sandbox -- "$build/bin/sandbox-mcp"

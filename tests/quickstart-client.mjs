@@ -1,5 +1,5 @@
 // quickstart-client.mjs SANDBOX_MCP REPOSITORY FILE: what an MCP client does, by hand and in the open: starts sandbox-mcp, hands over
-// one task, follows it, prints the result and the web address, and writes the run's id to FILE. Exit status 0 when the run
+// one task, writes the run's id to FILE, follows it, and prints the result and the web address. Exit status 0 when the run
 // completed and changed something. With LAB_RECORD, a folder, what both say to each other is written down there.
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -45,6 +45,12 @@ async function tool(name, args) {
     return result.structuredContent;
 }
 
+// At a word's end.
+function shortened(line, length) {
+    const cut = line.slice(0, length).replace(/\s+\S*$/, '');
+    return line.length <= length ? line : `${cut} …`;
+}
+
 function httpStatus(address) {
     return new Promise((resolve, reject) => {
         http.get(address, response => {
@@ -64,6 +70,7 @@ async function main() {
     console.log(`Task: ${task}`);
     console.log(`${started.runId} was acknowledged after ${Math.round(performance.now() - asked)} ms.`);
     console.log(`Watch it: ${started.webUiUrl}`);
+    fs.writeFileSync(file, started.runId); // at once: who breaks off can cancel it
 
     const ended = ['completed', 'failed', 'cancelled', 'interrupted'];
     const shown = new Set();
@@ -73,9 +80,9 @@ async function main() {
         view = await tool('opencode_get_result', { runId: started.runId, waitSeconds: 1 });
         if (view.phase && !ended.includes(view.status) && view.phase !== where)
             console.log(`  ${where = view.phase}`);
-        for (const step of view.steps ?? []) {
+        for (const step of [...view.steps ?? []].reverse()) { // the newest comes first
             if (step.text && !shown.has(step.number))
-                console.log(`    ${step.text.split('\n')[0].slice(0, 100)}`);
+                console.log(`    ${shortened(step.text.split('\n')[0], 100)}`);
             shown.add(step.number);
         }
     } while (!ended.includes(view.status));
@@ -88,7 +95,6 @@ async function main() {
         console.log(`Verdict: ${view.verdict}${view.evidence?.branch ? `, on branch ${view.evidence.branch}` : ''}`);
     const status = await httpStatus(started.webUiUrl);
     console.log(`Web page: ${started.webUiUrl} (answers ${status})`);
-    fs.writeFileSync(file, started.runId);
     return view.status === 'completed' && view.verdict === 'changed' && status === 200;
 }
 
