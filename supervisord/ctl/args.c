@@ -21,7 +21,8 @@ static const struct option {
     [ARGS_BEFORE] = { "before", 0, VALUE_TEXT, "CURSOR",
                       "what is older: the cursor of the last answer" },
     [ARGS_BODY] = { "body", 0, VALUE_TEXT, "TEXT", "what it says, in Markdown" },
-    [ARGS_BRANCH] = { "branch", 'b', VALUE_TEXT, "NAME", "branch to start from, or to make" },
+    [ARGS_BRANCH] = { "branch", 'b', VALUE_TEXT, "NAME",
+                      "start from this branch; of pull: the branch to make here" },
     [ARGS_CHECKPOINT] = { "checkpoint", 'c', VALUE_NUMBER, "N", "as it was at this checkpoint" },
     [ARGS_COMMIT] = { "commit", 0, VALUE_NONE, NULL, "commit first what isn't committed" },
     [ARGS_DRY_RUN] = { "dry-run", 0, VALUE_NONE, NULL, "only say what would be done" },
@@ -52,7 +53,7 @@ static const struct option {
                     "repository; default: the git checkout around the current folder" },
     [ARGS_SERVICE] = { "service", 0, VALUE_TEXT, "NAME",
                        "try this service's key with a harmless request" },
-    [ARGS_SESSION] = { "session", 's', VALUE_TEXT, "SESSION", "this session" },
+    [ARGS_SESSION] = { "session", 's', VALUE_TEXT, "SESSION", "this session, or that of a run" },
     [ARGS_STAT] = { "stat", 0, VALUE_NONE, NULL, "only the list of files" },
     [ARGS_STATUS] = { "status", 0, VALUE_TEXT, "STATUS",
                       "only runs that are queued, started, running, waiting, completed, failed, "

@@ -383,6 +383,7 @@ int cmd_call(struct session *session, struct error *err)
     bool follows = false;
     uint64_t id;
 
+    session->api_words = true;
     if (check_json(params, &follows, err) < 0)
         return -1;
     id = send_raw(session, method, params, err);

@@ -217,12 +217,36 @@ static void write_entry(struct json_writer *writer, const struct entry *entry)
     json_write_object_end(writer);
 }
 
+static int compare_entries(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
+}
+
+/* By name. As many as COUNT says; the last one of a list that was cut is left out. */
+static struct entry *sort_entries(const struct buf *list, size_t *count)
+{
+    struct entry *entries;
+    struct entry entry;
+    size_t used;
+
+    *count = 0;
+    for (size_t at = 0; (used = read_entry(list->data + at, list->len - at, &entry)) > 0;
+         at += used)
+        (*count)++;
+    entries = mem_new_zero(*count + 1, sizeof(*entries));
+    for (size_t at = 0, i = 0; i < *count; i++)
+        at += read_entry(list->data + at, list->len - at, &entries[i]);
+    qsort(entries, *count, sizeof(*entries), compare_entries);
+    return entries;
+}
+
 static void show_files(const struct session *session, const struct buf *list, bool truncated)
 {
     AUTO_BUF struct buf text = BUF_INIT(256u << 20);
     struct json_writer writer;
-    struct entry entry;
-    size_t used;
+    size_t count;
+    AUTO_FREE
+    struct entry *entries = sort_entries(list, &count);
 
     json_write_init(&writer, &text);
     if (session->json) {
@@ -230,14 +254,11 @@ static void show_files(const struct session *session, const struct buf *list, bo
         json_write_name(&writer, "files");
         json_write_array(&writer);
     }
-    for (size_t at = 0; at < list->len; at += used) {
-        used = read_entry(list->data + at, list->len - at, &entry);
-        if (used == 0)
-            break; /* the last one was cut */
+    for (size_t i = 0; i < count; i++) {
         if (session->json)
-            write_entry(&writer, &entry);
+            write_entry(&writer, &entries[i]);
         else
-            print_entry(&text, &entry);
+            print_entry(&text, &entries[i]);
     }
     if (session->json) {
         json_write_array_end(&writer);
@@ -428,6 +449,9 @@ int cmd_export(struct session *session, struct error *err)
     if (str_equal(to, "-")) {
         int out = STDOUT_FILENO;
 
+        if (session->out_terminal)
+            return error_set(err, ERR_INVALID, 0,
+                             "an archive is nothing for a terminal: name a FILE, or pipe it on");
         taking.sink = sink_file;
         taking.data = &out;
         rc = take(session, &taking, err);

@@ -137,6 +137,23 @@ static void tell_snapshot(const struct session *session, const struct snapshot *
                 snapshot->left_out == 1 ? " stays" : "s stay");
 }
 
+/* Who has changes here mostly means them, too. */
+static void tell_left_out(const struct args *args, const char *repository)
+{
+    size_t changed;
+
+    if (args->has[ARGS_JSON] || args->has[ARGS_BRANCH] || repository == NULL ||
+        repository[0] != '/')
+        return;
+    changed = snapshot_count_changed(repository);
+    if (changed > 0)
+        fprintf(stderr,
+                "%zu changed file%s here %s not committed and stay%s out (--include-uncommitted "
+                "takes them along)\n",
+                changed, changed == 1 ? "" : "s", changed == 1 ? "is" : "are",
+                changed == 1 ? "s" : "");
+}
+
 /* What the run is to begin with, if that isn't what is committed. */
 static int include_uncommitted(const struct session *session, const char *repository,
                                struct snapshot *snapshot, struct error *err)
@@ -148,8 +165,10 @@ static int include_uncommitted(const struct session *session, const char *reposi
     };
 
     *snapshot = (struct snapshot){ .commit = "" };
-    if (!args->has[ARGS_INCLUDE_UNCOMMITTED] && !args->has[ARGS_INCLUDE_UNTRACKED])
+    if (!args->has[ARGS_INCLUDE_UNCOMMITTED] && !args->has[ARGS_INCLUDE_UNTRACKED]) {
+        tell_left_out(args, repository);
         return 0;
+    }
     if (check_snapshot(args, repository, err) < 0 || snapshot_make(&options, snapshot, err) < 0)
         return -1;
     tell_snapshot(session, snapshot);

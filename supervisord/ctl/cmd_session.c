@@ -60,10 +60,32 @@ int cmd_sessions(struct session *session, struct error *err)
     return call_and_print(session, "session.list", &body, print_sessions_now, err);
 }
 
-static void print_done(struct buf *out, const struct json_value *reply)
+static void print_renamed(struct buf *out, const struct json_value *reply)
 {
     (void)reply;
-    buf_append_str(out, "done\n");
+    buf_append_str(out, "renamed\n");
+}
+
+static void print_held(struct buf *out, const struct json_value *reply)
+{
+    (void)reply;
+    buf_append_str(out, "on hold: nothing deletes it\n");
+}
+
+static void print_released(struct buf *out, const struct json_value *reply)
+{
+    (void)reply;
+    buf_append_str(out, "released\n");
+}
+
+static void print_restored(struct buf *out, const struct json_value *reply)
+{
+    const char *id = json_string(json_get(reply, "sessionId"));
+
+    buf_append_str(out, "restored; what was there before is its newest checkpoint: sandboxctl "
+                        "session get ");
+    print_line(out, id != NULL ? id : "", 100);
+    buf_append_char(out, '\n');
 }
 
 static void print_deleted(struct buf *out, const struct json_value *reply)
@@ -101,12 +123,12 @@ static const struct verb {
     print_function *print;
 } verbs[] = {
     { "get", "session.get", NOTHING, NULL, print_session_now },
-    { "rename", "session.rename", TITLE, NULL, print_done },
+    { "rename", "session.rename", TITLE, NULL, print_renamed },
     { "checkpoint", "session.checkpoint", NOTHING, NULL, print_checkpoint },
-    { "restore", "session.restore", CHECKPOINT, NULL, print_done },
+    { "restore", "session.restore", CHECKPOINT, NULL, print_restored },
     { "fork", "session.fork", OPTIONS, NULL, print_id },
-    { "hold", "session.hold", NOTHING, "true", print_done },
-    { "release", "session.hold", NOTHING, "false", print_done },
+    { "hold", "session.hold", NOTHING, "true", print_held },
+    { "release", "session.hold", NOTHING, "false", print_released },
     { "rm", "session.delete", NOTHING, NULL, print_deleted },
 };
 

@@ -48,7 +48,10 @@ static const struct ctl_command commands[] = {
     { "list",
       "",
       "runs, newest first",
-      "Ten unless --limit says more, up to 100; --before goes on from the last answer's cursor.",
+      "Ten unless --limit says more, up to 100; --before goes on from the last answer's cursor. "
+      "Where "
+      "a session is wanted,\n"
+      "as by run --session, a run's id stands for its session.",
       { COMMON | ARGS_BIT(ARGS_STATUS) | ARGS_BIT(ARGS_SESSION) | ARGS_BIT(ARGS_LIMIT) |
             ARGS_BIT(ARGS_BEFORE),
         0, 0, 0 },
@@ -115,8 +118,8 @@ static const struct ctl_command commands[] = {
       "files and conversation as they\n"
       "are now; restore makes them what they were at a checkpoint, and keeps one of now before; "
       "fork makes a new session that\n"
-      "begins where this one is now, or was at --checkpoint; retention leaves a session on hold "
-      "alone until release; rm deletes\n"
+      "begins where this one is now, or was at --checkpoint; nothing deletes a session on hold "
+      "until release; rm deletes\n"
       "it with its workspace and runs.",
       { COMMON | ARGS_BIT(ARGS_CHECKPOINT) | ARGS_BIT(ARGS_TITLE), 1, 3, 0 },
       SESSION_START,
@@ -161,7 +164,9 @@ static const struct ctl_command commands[] = {
     { "files",
       "RUN|SESSION [PATH]",
       "list the files of a session",
-      "As they are now, also while an agent works; PATH is relative to the repository's folder.",
+      "As they are now, also while an agent works; PATH is relative to the repository's folder. "
+      ".git "
+      "is left out.",
       { COMMON, 1, 2, 0 },
       SESSION_START,
       CONNECT_FIRST,
@@ -187,9 +192,10 @@ static const struct ctl_command commands[] = {
       CONNECT_FIRST,
       cmd_pull },
     { "export",
-      "RUN|SESSION FILE|DIR/",
+      "RUN|SESSION FILE|DIR/|-",
       "save the files of a session",
-      "As a tar archive FILE, or into the folder DIR, which is made or empty. Nothing is "
+      "As a tar archive FILE, or into the folder DIR, which is made or empty; - writes the archive "
+      "to standard output. Nothing is\n"
       "overwritten; .git stays behind.",
       { COMMON | ARGS_BIT(ARGS_PATH) | ARGS_BIT(ARGS_MAX_BYTES), 2, 2, 0 },
       SESSION_START,

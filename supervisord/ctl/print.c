@@ -426,9 +426,19 @@ void print_run(struct buf *out, const struct json_value *run, uint64_t now_ms)
         print_steps(out, json_get(run, "steps"));
 }
 
+/* "project" of "https://host/me/project": enough to know it again in a table. */
+static const char *last_part(const char *repository)
+{
+    const char *slash = strrchr(repository, '/');
+
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : repository;
+}
+
 void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms)
 {
-    static const char *const heads[] = { "RUN", "STATUS", "CREATED", "TOOK", "TITLE" };
+    static const char *const heads[] = {
+        "RUN", "STATUS", "CREATED", "TOOK", "REPOSITORY", "TITLE"
+    };
     struct table table;
 
     if (json_count(json_get(list, "runs")) == 0) {
@@ -455,8 +465,12 @@ void print_runs(struct buf *out, const struct json_value *list, uint64_t now_ms)
         }
         if (started != 0 && end >= started)
             print_duration(&took, end - started);
-        const char *cells[] = { text_of(run, "runId"), buf_text(&status), buf_text(&age),
-                                buf_text(&took), title };
+        const char *cells[] = { text_of(run, "runId"),
+                                buf_text(&status),
+                                buf_text(&age),
+                                buf_text(&took),
+                                last_part(text_of(run, "repository")),
+                                title };
         table_add(&table, cells);
     }
     table_print(&table, out);

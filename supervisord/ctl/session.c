@@ -126,7 +126,8 @@ int session_fail(const struct session *session, const struct error *failed)
     struct error said = *failed;
     struct error *err = &said;
 
-    wording_translate(err);
+    if (!session->api_words)
+        wording_translate(err);
     str_append_escaped(&text, err->text, strlen(err->text), 4096);
     fprintf(stderr, "sandboxctl: %s\n", buf_text(&text));
     if (session->json) {

@@ -27,6 +27,7 @@ struct session {
     struct args args;
     struct client *client; /* NULL until session_connect */
     bool json;
+    bool api_words;    /* errors keep the interface's own names */
     bool out_terminal; /* stdout */
     bool err_terminal; /* stderr */
 };

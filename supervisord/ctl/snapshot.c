@@ -271,3 +271,25 @@ int snapshot_make(const struct snapshot_options *options, struct snapshot *out, 
     making_finish(&making);
     return rc;
 }
+
+size_t snapshot_count_changed(const char *folder)
+{
+    static const char *const args[] = { "--no-optional-locks",
+                                        "status",
+                                        "--porcelain",
+                                        "-z",
+                                        "--untracked-files=no",
+                                        "--no-renames",
+                                        "--ignore-submodules=all",
+                                        NULL };
+    const struct git_here where = { .folder = folder };
+    AUTO_BUF struct buf out = BUF_INIT(NAMES_MAX);
+    struct error err = ERROR_INIT;
+    size_t count = 0;
+
+    if (git_here(&where, args, GIT_HERE_OUT, &out, &err) != 0)
+        return 0;
+    for (size_t i = 0; i < out.len; i++)
+        count += out.data[i] == '\0';
+    return count;
+}

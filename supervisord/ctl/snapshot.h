@@ -21,6 +21,10 @@ struct snapshot {
     uint64_t left_out; /* untracked files that stay out */
 };
 
+/* How many tracked files of the work tree around FOLDER are changed; untracked ones aside. 0 also
+ * where it can't be known: it only serves a hint. */
+size_t snapshot_count_changed(const char *folder);
+
 /* The same files on the same HEAD are the same commit, so that a request can be repeated. git
  * removes it when it is not used for two weeks. ERR_CONFLICT, with what to do, for a repository
  * without a commit, with conflicts or without a work tree. */

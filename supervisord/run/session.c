@@ -84,6 +84,16 @@ static int start(struct removal *removal, struct error *err)
     return chore_start(&removal->chore, removal->runs, &options, err);
 }
 
+/* Who puts it on hold wants it kept, whatever is asked for later by a slip. A copy that was never
+ * finished is nobody's. */
+static int refuse_held(const struct session_record *session, struct error *err)
+{
+    return session->held && !session->making
+               ? error_set(err, ERR_CONFLICT, 0, "session %s is on hold; release it first",
+                           session->id.text)
+               : 0;
+}
+
 int session_delete(struct runs *runs, const struct id *id, session_cb done, void *data,
                    struct error *err)
 {
@@ -95,6 +105,7 @@ int session_delete(struct runs *runs, const struct id *id, session_cb done, void
     session_record_init(&removal->session);
     workspace_layout_init(&removal->layout, runs->options.state_dir, id->text);
     if (store_session_load(runs->store, id, &removal->session, err) == 0 &&
+        refuse_held(&removal->session, err) == 0 &&
         session_task_begin(&removal->task, runs, id, SESSION_TASK_CHANGE, "being deleted", err) ==
             0 &&
         start(removal, err) == 0)

@@ -94,7 +94,7 @@ test('a session is kept at each turn, taken back and forked', { timeout: 120000 
 
     // Ignored files are in no checkpoint: they stay what they are.
     const expected = { ...after, 'app/ignored/more': wrecked['app/ignored/more'] };
-    assert.equal(await ok(lab, 'restore', sessionId, '2'), 'done');
+    assert.match(await ok(lab, 'restore', sessionId, '2'), /^restored; what was there before is its newest checkpoint/);
     same(workspace(lab, sessionId), expected);
     await must('git', ['-c', 'safe.directory=*', '-C', path.join(workspace(lab, sessionId), 'app'), 'fsck', '--full']);
     assert.equal(fs.readFileSync(path.join(home(lab, sessionId), 'note'), 'utf8'), 'of the home\n');
@@ -135,12 +135,15 @@ test('names, holds, and what is refused', { timeout: 120000 }, () => withLab(she
     assert.equal(view.title, 'a better name');
     assert.equal(view.held, true);
     assert.match((await session(lab, 'get', sessionId)).stdout, /a better name[^]*on hold +yes[^]*CHECKPOINT/);
+    const kept = await lab.ctl(['rm', sessionId]);
+    assert.equal(kept.code, 5);
+    assert.match(kept.stderr, /is on hold; release it first/);
     await ok(lab, 'release', sessionId);
     assert.equal((await look(lab, sessionId)).held, false);
     for (const [args, code, words] of [
         [['restore', sessionId, '99'], 4, /no checkpoint 99/], [['fork', sessionId, '-c', '99'], 4, /no checkpoint 99/],
-        [['get', 'ses_00000000000000000000000000'], 4, /no session/], [['rename', sessionId, '  '], 2, /title/], [['restore', sessionId], 2, /usage/],
-        [['restore', sessionId, 'x'], 2, /number/], [['nonsense', sessionId], 2, /verb/], [['hold', sessionId, 'more'], 2, /usage/]]) {
+        [['get', 'ses_00000000000000000000000000'], 4, /no session/], [['rename', sessionId, '  '], 2, /TITLE/], [['restore', sessionId], 2, /usage/],
+        [['restore', sessionId, 'x'], 2, /number/], [['nonsense', sessionId], 2, /no "nonsense"/], [['hold', sessionId, 'more'], 2, /usage/]]) {
         const result = await session(lab, ...args);
         assert.equal(result.code, code, `${args}: ${result.stderr}`);
         assert.match(result.stderr, words);

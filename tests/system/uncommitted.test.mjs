@@ -148,6 +148,8 @@ test('untracked files come along when they are named, and ignored ones never', {
     assert.deepEqual(picture(mine), { ...before.files, loose: '- untracked\nagent\n' });
 
     // What is said, what stays out, and the same request again.
+    const plain = await lab.ctl(['run', '--agent', 'shell', 'true'], { cwd: mine });
+    assert.match(plain.stderr, /^\d+ changed files here are not committed and stay out \(--include-uncommitted takes them along\)$/m);
     const said = await lab.ctl(['run', '--agent', 'shell', '--key', 'k', '--include-uncommitted', 'true'], { cwd: mine });
     assert.match(said.stderr, /your uncommitted changes come along, as commit [0-9a-f]{12}\n5 untracked files stay out/);
     const repeated = await lab.ctl(['run', '--agent', 'shell', '--key', 'k', '--include-uncommitted', 'true'], { cwd: mine });

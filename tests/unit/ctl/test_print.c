@@ -146,10 +146,12 @@ TEST(a_list_shows_how_long_a_run_waits)
 {
     print_runs(&out,
                start("{\"runs\":[{\"runId\":\"run_1\",\"status\":\"waiting\",\"task\":\"do\","
-                     "\"createdAt\":1000,\"waitingSince\":2000}],\"hasMore\":false,"
+                     "\"createdAt\":1000,\"repository\":\"https://host.example/me/"
+                     "project\",\"waitingSince\":2000}],\"hasMore\":false,"
                      "\"cursor\":\"run_1\"}"),
                62000);
     CHECK_HAS(buf_text(&out), "run_1  waiting 1 m");
+    CHECK_HAS(buf_text(&out), "  project  ");
     finish(NULL);
 }
 
@@ -163,7 +165,8 @@ TEST(lists_say_when_they_are_empty_or_go_on)
                      "\"createdAt\":1000}],"
                      "\"hasMore\":true,\"cursor\":\"run_1\"}"),
                3000);
-    CHECK_STR(buf_text(&out), "RUN    STATUS  CREATED  TOOK  TITLE\nrun_1  queued  2 s ago        "
+    CHECK_STR(buf_text(&out), "RUN    STATUS  CREATED  TOOK  REPOSITORY  TITLE\nrun_1  queued  2 s "
+                              "ago                    "
                               "do\\x0ait\nmore: --before run_1\n");
 }
 
