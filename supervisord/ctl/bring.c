@@ -64,7 +64,7 @@ int bring_list_tips(const char *top, struct buf *tips, struct error *err)
     return git(top, args, GIT_HERE_OUT, tips, err) < 0 ? -1 : 0;
 }
 
-int bring_check_branch(const char *top, const char *branch, struct error *err)
+int bring_check_branch(const char *top, const char *branch, bool *there, struct error *err)
 {
     AUTO_FREE
     char *ref = mem_printf("refs/heads/%s", branch);
@@ -78,13 +78,8 @@ int bring_check_branch(const char *top, const char *branch, struct error *err)
     if (code != 0)
         return error_argument(err, "branch", "no name that git takes; give one with --branch");
     code = git(top, show, GIT_HERE_ALL, &out, err);
-    if (code < 0)
-        return -1;
-    return code == 0 ? error_set(err, ERR_CONFLICT, 0,
-                                 "there is a branch %.100s here already; give another name with "
-                                 "--branch",
-                                 branch)
-                     : 0;
+    *there = code == 0;
+    return code < 0 ? -1 : 0;
 }
 
 /* Bundles
@@ -197,18 +192,32 @@ int bring_bundle(const char *top, const char *bundle, const char *branch, const 
     if (code < 0)
         return -1;
     if (code > 0)
-        return git_here_failed(ERR_CONFLICT, "git does not take the commits", &out, err);
+        return git_here_failed(ERR_CONFLICT,
+                               "git does not take the commits (a branch is only moved forward, and "
+                               "not while it is checked out)",
+                               &out, err);
     return check_made(top, branch, commit, err);
 }
 
 int bring_known(const char *top, const char *branch, const char *commit, struct error *err)
 {
-    const char *const args[] = { "branch", "--no-track", "--", branch, commit, NULL };
+    AUTO_FREE
+    char *ref = mem_printf("refs/heads/%s", branch);
+    const char *const ancestor[] = { "merge-base", "--is-ancestor", ref, commit, NULL };
+    const char *const make[] = { "branch", "--no-track", "--", branch, commit, NULL };
+    const char *const move[] = { "branch", "--no-track", "--force", "--", branch, commit, NULL };
+    const char *const *args = make;
     AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
     int code;
 
     if (!is_object(commit))
         return error_set(err, ERR_CONFLICT, 0, "the session has no commit");
+    code = git(top, ancestor, GIT_HERE_ALL, &out, err);
+    if (code < 0)
+        return -1;
+    if (code == 0) /* else there is none of the name, or git says that there is */
+        args = move;
+    buf_clear(&out);
     code = git(top, args, GIT_HERE_ALL, &out, err);
     if (code < 0)
         return -1;

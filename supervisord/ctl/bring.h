@@ -6,6 +6,7 @@
 #define CTL_BRING_H
 
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
@@ -16,13 +17,14 @@ int bring_find_repository(struct buf *top, struct error *err);
 /* Names of commits that the repository has, a line each: the tips of its refs, not all if there are
  * many. */
 int bring_list_tips(const char *top, struct buf *tips, struct error *err);
-/* ERR_INVALID for a name that git doesn't take, ERR_CONFLICT when there is such a branch. */
-int bring_check_branch(const char *top, const char *branch, struct error *err);
+/* ERR_INVALID for a name that git doesn't take. THERE: whether there is such a branch. */
+int bring_check_branch(const char *top, const char *branch, bool *there, struct error *err);
 
-/* The bundle's HEAD, which must be COMMIT, becomes the new BRANCH. */
+/* The bundle's HEAD, which must be COMMIT, becomes BRANCH: a new one, or one that is only moved
+ * forward. */
 int bring_bundle(const char *top, const char *bundle, const char *branch, const char *commit,
                  struct error *err);
-/* COMMIT, which the repository should have already, becomes the new BRANCH. */
+/* COMMIT, which the repository should have already, becomes BRANCH, likewise. */
 int bring_known(const char *top, const char *branch, const char *commit, struct error *err);
 struct bring_patch {
     const char *top;

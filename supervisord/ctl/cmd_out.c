@@ -500,6 +500,33 @@ static void told_branch(const struct session *session, const struct taking *taki
     session_print(&text);
 }
 
+/* A name that the session gave makes a new branch only: it must not move one of the user's. */
+static int check_branch(const struct session *session, const char *top, const char *branch,
+                        struct error *err)
+{
+    bool there = false;
+
+    if (bring_check_branch(top, branch, &there, err) < 0)
+        return -1;
+    return there && !session->args.has[ARGS_BRANCH]
+               ? error_set(err, ERR_CONFLICT, 0,
+                           "there is a branch %.60s here already; --branch %.60s moves it forward "
+                           "if nothing else is on it, another name makes another branch",
+                           branch, branch)
+               : 0;
+}
+
+/* A branch that is what the session began with would say nothing. */
+static int refuse_no_commits(const struct taking *taking, struct error *err)
+{
+    if (taking->base[0] == '\0' || !str_equal(taking->base, taking->head))
+        return 0;
+    return error_set(err, ERR_CONFLICT, 0,
+                     taking->uncommitted > 0
+                         ? "the session has no commits; --apply brings the files that it changed"
+                         : "the session has no commits, and no file is changed");
+}
+
 static int pull_branch(struct session *session, const char *top, int fd, const char *scratch,
                        struct error *err)
 {
@@ -509,17 +536,17 @@ static int pull_branch(struct session *session, const char *top, int fd, const c
         .what = "bundle", .have = &tips, .max_bytes = BUNDLE_MAX, .sink = sink_file, .data = &fd
     };
 
-    if (wanted != NULL && bring_check_branch(top, wanted, err) < 0)
+    if (wanted != NULL && check_branch(session, top, wanted, err) < 0)
         return -1;
     if (bring_list_tips(top, &tips, err) < 0 || take(session, &taking, err) < 0 ||
-        refuse_cut(&taking, err) < 0)
+        refuse_cut(&taking, err) < 0 || refuse_no_commits(&taking, err) < 0)
         return -1;
     if (wanted == NULL) {
         wanted = taking.branch;
         if (wanted[0] == '\0')
             return error_set(err, ERR_INVALID, 0,
                              "HEAD is on no branch; give a name with --branch");
-        if (bring_check_branch(top, wanted, err) < 0)
+        if (check_branch(session, top, wanted, err) < 0)
             return -1;
     }
     if ((taking.bytes > 0 ? bring_bundle(top, scratch, wanted, taking.head, err)

@@ -709,14 +709,28 @@ static void print_output(const struct session *session, const struct json_value 
     fflush(is_stderr ? stderr : stdout);
 }
 
-static int exec_code(const struct json_value *end, struct error *err)
+/* The exit codes that shells have for a command that is not there, or can't be started. */
+static int exec_failed(const struct session *session, enum error_code code, const char *message,
+                       struct error *err)
+{
+    struct error failed = ERROR_INIT;
+
+    if (code != ERR_NOT_FOUND && code != ERR_DENIED)
+        return error_set(err, code, 0, "%s", message);
+    error_set(&failed, code, 0, "%.100s: %s", session->args.words[1], message);
+    session_fail(session, &failed);
+    return code == ERR_NOT_FOUND ? 127 : 126;
+}
+
+static int exec_code(const struct session *session, const struct json_value *end, struct error *err)
 {
     uint64_t signal = json_u64(json_get(end, "signal"), 0);
     const char *message = json_string(json_path(end, "error.message"));
     const char *code = json_string(json_path(end, "error.code"));
 
     if (message != NULL)
-        return error_set(err, code != NULL ? error_code_parse(code) : ERR_SYSTEM, 0, "%s", message);
+        return exec_failed(session, code != NULL ? error_code_parse(code) : ERR_SYSTEM, message,
+                           err);
     if (signal != 0)
         return 128 + (int)(signal & 0x7f);
     return (int)(json_u64(json_get(end, "exitCode"), 1) & 0xff);
@@ -754,7 +768,7 @@ int cmd_exec(struct session *session, struct error *err)
         if (kind == ENVELOPE_EVENT)
             print_output(session, message.envelope.body);
         else if (kind == ENVELOPE_END)
-            code = exec_code(message.envelope.body, err);
+            code = exec_code(session, message.envelope.body, err);
         else if (kind == ENVELOPE_ERROR)
             *err = message.envelope.error;
         if (kind == ENVELOPE_END && session->json)

@@ -156,7 +156,8 @@ static const struct ctl_command commands[] = {
     { "exec",
       "RUN [--] COMMAND...",
       "run a command in the sandbox of a live run",
-      "Ends with the command's own exit code. Its input is empty.",
+      "Ends with the command's own exit code, or with 127 when there is no such command. Its input "
+      "is empty.",
       { COMMON, 2, ANY_WORDS, 1 },
       SESSION_START,
       CONNECT_FIRST,
@@ -184,6 +185,9 @@ static const struct ctl_command commands[] = {
       "bring a session's branch into the repository here",
       "Makes a new branch with its commits in the git repository around the current folder, and "
       "leaves the files alone.\n"
+      "With --branch NAME a branch that is there already is moved forward, if nothing else is on "
+      "it "
+      "and it isn't checked out.\n"
       "With --apply no branch is made: all changes, committed or not, are put on the files here as "
       "a patch, or merged with\n"
       "what has changed here meanwhile, or none when there is a conflict.",

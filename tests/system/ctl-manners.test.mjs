@@ -64,6 +64,9 @@ test('what is said is said in the words of the command line', { timeout: 300000 
     }
     assert.match((await lab.ctl(['diff', runId])).stderr, new RegExp(`has not ended.*What is changed by now is told for SESSION ${sessionId}`));
     assert.match((await lab.ctl(['secret', 'set', 'bad name'], { input: '' })).stderr, /a secret's name is/);
+    const absent = await lab.ctl(['exec', runId, 'no-such-command']);
+    assert.equal(absent.code, 127);
+    assert.match(absent.stderr, /^sandboxctl: no-such-command: .*No such file/);
     await lab.exec(runId, ['touch', 'end']);
     await lab.ended(runId);
 }));
