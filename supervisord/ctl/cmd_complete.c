@@ -40,6 +40,7 @@ static const struct source {
     { COMPLETE_RUNS, "run.list", "runs", "runId", "title" },
     { COMPLETE_SESSIONS, "session.list", "sessions", "sessionId", "title" },
     { COMPLETE_SECRETS, "secret.list", "secrets", "name", "source" },
+    { COMPLETE_AGENTS, "system.machine", "agents", "name", "" },
 };
 
 static void add_list(struct session *session, const struct source *source, const char *begun,
@@ -73,7 +74,7 @@ int cmd_complete(struct session *session, struct error *err)
     if (args->word_count == 0)
         return EXIT_DONE;
     ids = complete_words(args->words, args->word_count, add, &out);
-    if ((ids & (COMPLETE_RUNS | COMPLETE_SESSIONS | COMPLETE_SECRETS)) != 0 &&
+    if ((ids & (COMPLETE_RUNS | COMPLETE_SESSIONS | COMPLETE_SECRETS | COMPLETE_AGENTS)) != 0 &&
         session_connect(session, SESSION_DONT_START, &none) == 0) {
         for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
             if ((ids & sources[i].ids) != 0)

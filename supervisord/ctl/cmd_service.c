@@ -345,8 +345,9 @@ static int show_status(struct session *session)
 
 static int uninstall(struct session *session, struct error *err)
 {
-    if (installed_units(session))
-        systemctl_does("disable", "--now", unit_names[UNIT_SOCKET], unit_names[UNIT_SERVICE]);
+    if (!installed_units(session))
+        return tell(session, false, false, "The supervisor is no service: nothing is installed.\n");
+    systemctl_does("disable", "--now", unit_names[UNIT_SOCKET], unit_names[UNIT_SERVICE]);
     for (int unit = 0; unit < UNIT_COUNT; unit++) {
         AUTO_FREE
         char *path = unit_path(session, (enum unit)unit);

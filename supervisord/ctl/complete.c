@@ -59,6 +59,7 @@ static const struct option_values {
       COMPLETE_NO_IDS },
     { ARGS_MODE, { "auto", "steer", "queue", NULL }, COMPLETE_NO_IDS },
     { ARGS_SESSION, { NULL }, COMPLETE_SESSIONS },
+    { ARGS_AGENT, { NULL }, COMPLETE_AGENTS },
     { ARGS_INCLUDE_UNTRACKED, { NULL }, COMPLETE_FILES },
     { ARGS_REPO, { NULL }, COMPLETE_FILES },
 };

@@ -10,6 +10,7 @@ enum complete_ids {
     COMPLETE_RUNS = 1,
     COMPLETE_SESSIONS = 2,
     COMPLETE_SECRETS = 4,
+    COMPLETE_AGENTS = 16,
     COMPLETE_FILES = 8, /* names of files: the shell's own business */
 };
 

@@ -148,8 +148,9 @@ static void git_failed(struct run *run, const struct command_result *result)
     git_clone_diagnose(result->err_tail, local, &reason, &hint);
     if (result->timed_out) {
         fail(run, "clone_failed",
-             mem_printf("repository: git made no progress for %u minutes",
-                        run->runs->options.clone_minutes),
+             mem_printf("repository: git made no progress for %u minute%s",
+                        run->runs->options.clone_minutes,
+                        run->runs->options.clone_minutes == 1 ? "" : "s"),
              "raise workspace.cloneMinutes, or check the connection to the git server", true);
         return;
     }

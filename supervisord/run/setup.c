@@ -93,7 +93,8 @@ static void on_command_done(void *data, const struct command_result *result,
     note_end(run, result);
     if (result->timed_out)
         fail(run,
-             mem_printf("the set-up command did not end within %u minutes", run->setup->minutes),
+             mem_printf("the set-up command did not end within %u minute%s", run->setup->minutes,
+                        run->setup->minutes == 1 ? "" : "s"),
              "raise setup.minutes, or the repository's setupMinutes", true);
     else if (result->signal != 0)
         fail(run, mem_printf("the set-up command was ended by signal %d", result->signal), hint,

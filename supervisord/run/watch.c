@@ -36,8 +36,9 @@ static void stalled(struct run *run)
 {
     const struct failure_kind *kind = failure_find("agent_stalled");
     AUTO_FREE
-    char *message = mem_printf("no sign of life from the agent or its model for %u minutes",
-                               run->runs->options.stall_minutes);
+    char *message = mem_printf("no sign of life from the agent or its model for %u minute%s",
+                               run->runs->options.stall_minutes,
+                               run->runs->options.stall_minutes == 1 ? "" : "s");
 
     /* Nobody knows whether it hangs or has ended long ago. */
     if (run->unheard && run->driver->resumes_blind) {

@@ -28,6 +28,7 @@ test('shells complete commands, options and ids', { timeout: 120000 }, () => wit
         assert.deepEqual((await offer('canc')), ['cancel'], shell);
         assert.deepEqual((await offer('get \'\'')).sort(), ['last', runId], shell);
         assert.ok((await offer('run --session \'\'')).includes(sessionId), shell);
+        assert.ok((await offer('run --agent \'\'')).includes('shell'), shell);
         assert.deepEqual(await offer('secret rm \'\''), ['ANTHROPIC_API_KEY'], shell);
         assert.deepEqual(await offer('list --status inter'), ['interrupted'], shell);
         assert.ok((await offer('logs --fo')).includes('--follow'), shell);

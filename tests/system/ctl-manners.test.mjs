@@ -8,7 +8,7 @@ const bare = { model: false, agent: false };
 test('what is missing or not known is named, also in JSON', { timeout: 120000 }, () => withLab({ ...bare, supervisor: false }, async lab => {
     const cases = [
         [['run'], /^sandboxctl: TASK\|- is missing\nusage: sandboxctl run \[OPTIONS\] TASK/],
-        [['export', 'last'], /FILE\|DIR\/ is missing/],
+        [['export', 'last'], /FILE\|DIR\/\|- is missing/],
         [['session', 'get'], /SESSION is missing\nusage: sandboxctl session \[OPTIONS\] get SESSION\n$/],
         [['secret', 'set'], /NAME is missing/],
         [['list', 'x'], /usage: sandboxctl list \[OPTIONS\]\n$/],

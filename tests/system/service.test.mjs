@@ -86,6 +86,7 @@ test('units are installed, taken by systemd, and removed; a running supervisor g
         assert.doesNotMatch(checked.stderr, /sandbox-mcp/, checked.stderr);
         assert.equal((await lab.ctl(['service', 'status'], { env })).code, 0);
         assert.equal((await lab.ctlJson(['service', 'uninstall'], { env })).installed, false);
+        assert.deepEqual(await lab.ctl(['service', 'uninstall'], { env }), { code: 0, stdout: 'The supervisor is no service: nothing is installed.\n', stderr: '' });
         assert.deepEqual(fs.readdirSync(units), []);
         assert.equal((await lab.ctl(['service', 'status'], { env })).code, 1);
         // Where systemd can't be reached the person is told what to do, and nothing is stopped.
@@ -99,5 +100,5 @@ test('units are installed, taken by systemd, and removed; a running supervisor g
 
 test('the words of the command are checked', { timeout: 60000 }, () => withLab(quiet, async lab => {
     assert.equal((await lab.ctl(['service', 'restart'])).code, 2);
-    assert.match((await must(lab.program('sandboxctl'), ['service', '--help'], { env: lab.env() })), /install \| status \| uninstall/);
+    assert.match((await must(lab.program('sandboxctl'), ['service', '--help'], { env: lab.env() })), /^usage: sandboxctl service install\n +sandboxctl service status\n +sandboxctl service uninstall\n/);
 }));

@@ -74,6 +74,7 @@ TEST(options_are_those_of_the_command)
     CHECK_STR(buf_text(&found), "completed cancelled ");
     CHECK_EQ(complete("run --session "), COMPLETE_SESSIONS);
     CHECK_EQ(complete("run --repo "), COMPLETE_FILES);
+    CHECK_EQ(complete("run --agent "), COMPLETE_AGENTS);
     CHECK_EQ(complete("run --title "), COMPLETE_NO_IDS);
     CHECK_STR(buf_text(&found), "");
 }
