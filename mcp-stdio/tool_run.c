@@ -359,10 +359,12 @@ static void say_evidence(struct buf *out, const struct json_value *evidence)
     if (!evidence)
         return;
     if (json_bool(json_get(evidence, "known"), false)) {
-        buf_printf(out, "changes: %llu files (+%llu -%llu), %llu untracked, %llu commits",
-                   number_of(evidence, "filesChanged"), number_of(evidence, "insertions"),
-                   number_of(evidence, "deletions"), number_of(evidence, "untracked"),
-                   number_of(evidence, "commits"));
+        buf_printf(out, "changes: %llu file%s (+%llu -%llu), %llu untracked, %llu commit%s",
+                   number_of(evidence, "filesChanged"),
+                   number_of(evidence, "filesChanged") == 1 ? "" : "s",
+                   number_of(evidence, "insertions"), number_of(evidence, "deletions"),
+                   number_of(evidence, "untracked"), number_of(evidence, "commits"),
+                   number_of(evidence, "commits") == 1 ? "" : "s");
         if (text_of(evidence, "branch")[0])
             buf_printf(out, " on branch %s", text_of(evidence, "branch"));
         say_commit(out, "base", text_of(evidence, "baseCommit"));

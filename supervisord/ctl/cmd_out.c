@@ -493,9 +493,9 @@ static void told_branch(const struct session *session, const struct taking *taki
         buf_printf(&text, "branch %s at %.12s\n", branch, taking->head);
         if (taking->uncommitted > 0)
             buf_printf(&text,
-                       "not part of it: %llu files that are changed but not committed; --apply "
-                       "brings them\n",
-                       (unsigned long long)taking->uncommitted);
+                       "not part of it: %llu file%s changed but not committed; --apply brings %s\n",
+                       (unsigned long long)taking->uncommitted, taking->uncommitted == 1 ? "" : "s",
+                       taking->uncommitted == 1 ? "it" : "them");
     }
     session_print(&text);
 }

@@ -73,7 +73,7 @@ TEST(a_failed_run_reads_as_its_facts)
     CHECK_EQ(strncmp(text, "failed: no key.\n", 16), 0);
     CHECK_HAS(text, "error: model_auth in phase agent: no key\nhint: set one\nretryable: no\n");
     CHECK_HAS(text, "success: no\n");
-    CHECK_HAS(text, "changes: 2 files (+3 -4), 0 untracked, 1 commits on branch fix\n");
+    CHECK_HAS(text, "changes: 2 files (+3 -4), 0 untracked, 1 commit on branch fix\n");
     CHECK_HAS(text, "refused by the proxy: 2\n");
     CHECK_HAS(text, "5 model requests, tokens: 6 in, 7 out");
     CHECK_HAS(text, "0.2500 USD");
