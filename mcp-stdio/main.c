@@ -29,14 +29,16 @@ static const struct manual manual = {
     .usage = "[serve]",
     .about =
         "An MCP server on standard input and output, with which an assistant hands long coding\n"
-        "tasks to OpenCode in sandboxes. MCP clients start it; it starts sandbox-supervisord "
+        "tasks to OpenCode and other agents in sandboxes. MCP clients start it; it starts "
+        "sandbox-supervisord "
         "when\nthat does not run yet.",
     .options = (const struct manual_item[]){ { "--help", "show this" },
                                              { "--version", "show the version" },
                                              { NULL, NULL } },
     .environment =
         (const struct manual_item[]){
-            { "SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME, SANDBOX_MCP_CONFIG", "where things are" },
+            { "SANDBOX_MCP_CONFIG", "the configuration's file" },
+            { "SANDBOX_MCP_STATE, SANDBOX_MCP_RUNTIME, SANDBOX_MCP_DATA", "folders" },
             { "SANDBOX_MCP_SUPERVISORD", "which supervisor is started" },
             { NULL, NULL } },
     .see_also = "sandboxctl(1), sandbox-supervisord(1)",

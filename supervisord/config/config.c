@@ -40,6 +40,13 @@ static int check_plain(char **value, const struct paths *paths)
     return has_control(*value) || strchr(*value, ' ') != NULL ? -1 : 0;
 }
 
+static int check_model(char **value, const struct paths *paths)
+{
+    const char *slash = strchr(*value, '/');
+
+    return slash == NULL || slash == *value || slash[1] == '\0' ? -1 : check_plain(value, paths);
+}
+
 static int check_agent(char **value, const struct paths *paths)
 {
     (void)paths;
@@ -466,8 +473,8 @@ const struct setting config_settings[] = {
     TEXT_ROW("defaults.agent", default_agent, 1, 64, "opencode", check_agent,
              "the name of an agent: lower-case letters, digits and dashes",
              "SANDBOX_MCP_DEFAULTS_AGENT", "agent of a run that names none"),
-    TEXT_ROW("defaults.model", default_model, 1, 200, "anthropic/claude-sonnet-4-5", check_plain,
-             "a model without spaces, such as provider/model", "SANDBOX_MCP_DEFAULTS_MODEL",
+    TEXT_ROW("defaults.model", default_model, 1, 200, "anthropic/claude-sonnet-4-5", check_model,
+             "a model as provider/model, without spaces", "SANDBOX_MCP_DEFAULTS_MODEL",
              "model of a run that names none"),
     U32_ROW("defaults.timeoutMinutes", default_timeout_minutes, 1, 10080, 120,
             "SANDBOX_MCP_DEFAULTS_TIMEOUT_MINUTES", "time limit of a run that names none"),
@@ -912,6 +919,40 @@ static int read_environment(struct config *config, const struct paths *paths, st
     return 0;
 }
 
+/* Says where the value at OFFSET comes from. */
+static int wrap_origin(const struct config *config, size_t offset, struct error *err)
+{
+    const struct setting *setting = config_settings;
+
+    while (setting->offset != offset)
+        setting++;
+    if (config->origins[setting - config_settings] == CONFIG_ORIGIN_ENVIRONMENT)
+        return error_wrap(err, "environment variable %s", setting->env);
+    return config_at(err, config->file, 0);
+}
+
+/* Rows of agents may stand behind the default. */
+static int check_default_agent(const struct config *config, struct error *err)
+{
+    static const char *const own[] = { "opencode", "shell" };
+    AUTO_BUF struct buf names = BUF_INIT(256);
+    bool known = false;
+
+    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+        known |= str_equal(config->default_agent, own[i]);
+        buf_printf(&names, "%s%s", i > 0 ? ", " : "", own[i]);
+    }
+    for (size_t i = 0; i < config->agent_count; i++) {
+        known |= str_equal(config->default_agent, config->agents[i].name);
+        buf_printf(&names, ", %s", config->agents[i].name);
+    }
+    if (known)
+        return 0;
+    error_set(err, ERR_INVALID, 0, "defaults.agent is \"%s\", but the agents are %s",
+              config->default_agent, buf_text(&names));
+    return wrap_origin(config, offsetof(struct config, default_agent), err);
+}
+
 static int check_together(const struct config *config, struct error *err)
 {
     uint64_t end = (uint64_t)config->host_uid_base + config->host_uid_count;
@@ -921,7 +962,7 @@ static int check_together(const struct config *config, struct error *err)
             err, ERR_INVALID, 0,
             "sandbox.hostUidBase + sandbox.hostUidCount is %llu but must be at most %d",
             (unsigned long long)end, HOST_UID_END);
-    return 0;
+    return check_default_agent(config, err);
 }
 
 int config_load(struct config **out, const struct paths *paths, struct error *err)

@@ -157,6 +157,8 @@ static void on_listen(void *data, int fd, const struct error *err)
 
 static const char *sandbox_hint(const struct error *err)
 {
+    if (err->code == ERR_INVALID)
+        return "the configuration asks for what this machine doesn't have";
     return err->code == ERR_UNAVAILABLE
                ? "install or enable what the message names; sandboxctl doctor checks it"
                : "sandboxctl doctor checks what sandboxes need here";

@@ -79,7 +79,7 @@ int workspace_make_cache(const struct workspace_layout *layout, const char *name
     char *new_work = mem_printf("%s/work", folder);
 
     if (access(lower, F_OK) < 0)
-        return error_set(err, ERR_NOT_FOUND, 0,
+        return error_set(err, ERR_INVALID, 0,
                          "the cache folder %s is not there; make it, or take %s out of "
                          "sandbox.caches",
                          lower, name);

@@ -100,3 +100,11 @@ test('a cache is shared to read, and what a session adds stays its own', { timeo
     assert.equal((await lab.ctl(['rm', first.sessionId])).code, 0);
     assert.ok(!fs.existsSync(lab.path('state', 'sessions', first.sessionId)), 'the session is gone with its caches');
 }));
+
+test('a cache folder that is not there is said to be', { timeout: 300000 }, () => withLab({ ...shell,
+    config: lab => ({ sandbox: { caches: [`npm=${lab.path('nowhere')}`] } }) }, async lab => {
+    const { view } = await start(lab, ['true']);
+    assert.deepEqual([view.status, view.result.error.code, view.result.error.phase], ['failed', 'sandbox_failed', 'sandbox']);
+    assert.match(view.result.error.message, /the cache folder .*nowhere is not there; make it, or take npm out of sandbox\.caches/);
+    assert.doesNotMatch(view.result.error.hint, /agent/);
+}));

@@ -295,6 +295,10 @@ TEST(bad_values_name_file_line_key_and_what_is_allowed)
                 ":1: defaults.agent: ", "name of an agent");
     check_error("{ \"defaults\": { \"model\": \"a b\" } }",
                 ":1: defaults.model: ", "without spaces");
+    check_error("{ \"defaults\": { \"model\": \"sonnet\" } }",
+                ":1: defaults.model: ", "provider/model");
+    check_error("{ \"defaults\": { \"agent\": \"nope\" } }", "defaults.agent is \"nope\"",
+                "the agents are opencode, shell, ");
     check_error("{ \"sandbox\": { \"bwrap\": \"bin/bwrap\" } }",
                 ":1: sandbox.bwrap: ", "absolute path");
     check_error("{ \"sandbox\": { \"init\": \"init\" } }", ":1: sandbox.init: ", "absolute path");
