@@ -1,20 +1,20 @@
 /* cmd_service.c: the supervisor as a unit of the user's systemd, which starts it when somebody
  * connects. */
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "ctl/commands.h"
+#include "ctl/program.h"
+#include "proto/launch.h"
 
 #define UNIT_MAX 65536
 #define STOP_MS 20000
@@ -128,23 +128,14 @@ static char *unit_path(const struct session *session, enum unit unit)
 /* The supervisor beside this program. */
 static char *find_supervisor(struct error *err)
 {
-    char self[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash;
-    char *path;
+    AUTO_FREE
+    char *name = launch_program();
+    char *path = program_find(name);
 
-    if (len < 0) {
-        error_set(err, ERR_SYSTEM, errno, "find this program's own place");
-        return NULL;
-    }
-    self[len] = '\0';
-    slash = strrchr(self, '/');
-    *slash = '\0';
-    path = mem_printf("%s/sandbox-supervisord", self);
-    if (access(path, X_OK) == 0)
+    if (path != NULL && path[0] == '/')
         return path;
-    error_set(err, ERR_NOT_FOUND, 0, "there is no program %.200s", path);
-    free(path);
+    free(path); /* a unit needs a whole path */
+    error_set(err, ERR_NOT_FOUND, 0, "there is no program %.200s", name);
     return NULL;
 }
 
@@ -192,12 +183,11 @@ static int write_units(const struct session *session, const char *program, struc
 /* systemctl -------------------------------------------------------------------------------------
  */
 
-/* Its exit code, or -1 when it can't be run or was ended. What it prints goes to stderr. */
+/* Its exit code, or -1 when it can't be run. What it prints goes to stderr. */
 static int systemctl(const char *const *words)
 {
     char *argv[8] = { (char *)(uintptr_t) "systemctl", (char *)(uintptr_t) "--user" };
     posix_spawn_file_actions_t actions;
-    int status = -1;
     pid_t pid;
     int rc;
 
@@ -207,11 +197,7 @@ static int systemctl(const char *const *words)
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     rc = posix_spawnp(&pid, "systemctl", &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (rc != 0)
-        return -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return rc == 0 ? program_wait(pid) : -1;
 }
 
 static bool systemctl_does(const char *a, const char *b, const char *c, const char *d)
