@@ -101,12 +101,15 @@ static void on_writable(uv_poll_t *poll, int status, int events)
     struct attempt *attempt = CONTAINER_OF(poll, struct attempt, poll);
     struct dial *dial = attempt->dial;
     socklen_t len = sizeof(int);
-    int problem = status < 0 ? -status : 0;
+    int problem = 0;
     int fd;
 
     (void)events;
-    if (problem == 0 && getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &problem, &len) < 0)
+    /* Of a refused connection libuv only says that something is wrong. */
+    if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &problem, &len) < 0)
         problem = errno;
+    if (problem == 0 && status < 0)
+        problem = -status;
     fd = end_attempt(dial);
     if (problem == 0) {
         tell(dial, fd, NULL);
