@@ -434,6 +434,36 @@ static int check_egress(char **value, const struct paths *paths)
     return config_egress_rule(value);
 }
 
+/* A password would be seen in logs and by --print-config. */
+static int check_proxy(char **value, const struct paths *paths)
+{
+    static const char scheme[] = "http://";
+    char *host = *value + sizeof(scheme) - 1;
+
+    (void)paths;
+    if ((*value)[0] == '\0')
+        return 0;
+    if (!str_starts(*value, scheme))
+        return -1;
+    lower(host);
+    return host[0] != '*' && valid_reach(host) ? 0 : -1;
+}
+
+/* As a reach, but for any port where none is named, and below any domain. */
+static int check_no_proxy(char **value, const struct paths *paths)
+{
+    const char *host = str_starts(*value, "*.") ? *value + 2 : *value;
+    const char *last = strrchr(host, ':');
+    bool has_port = last != NULL && strchr(last, ']') == NULL;
+    AUTO_FREE
+    char *reach = mem_printf("%s%s", host, has_port ? "" : ":1");
+
+    (void)paths;
+    lower(reach);
+    lower(*value);
+    return host[0] != '*' && valid_reach(reach) ? 0 : -1;
+}
+
 /* The table ----------------------------------------------------------------------------------- */
 
 #define TYPED(member, ctype)                                                                       \
@@ -697,6 +727,18 @@ const struct setting config_settings[] = {
     TEXT_ROW("egress.caFile", ca_file, 0, 4096, "", check_program_path, "an absolute path",
              "SANDBOX_MCP_CA_FILE",
              "certificates that the proxy and sandboxes trust beside the system's"),
+    TEXT_ROW("egress.proxy", egress_proxy, 0, 512, "", check_proxy,
+             "http://HOST:PORT, without a path and without a name or password (see "
+             "egress.proxySecret)",
+             "SANDBOX_MCP_EGRESS_PROXY",
+             "a proxy on the way to the world, asked by CONNECT; empty: none is"),
+    LIST_ROW("egress.noProxy", egress_no_proxy, egress_no_proxy_count, check_no_proxy,
+             "a host or \"*.\" and a domain, with a port where only that one is meant",
+             "SANDBOX_MCP_EGRESS_NO_PROXY",
+             "hosts that are reached without egress.proxy; this machine always is"),
+    TEXT_ROW("egress.proxySecret", egress_proxy_secret, 0, 64, "", check_secret, secret_name,
+             "SANDBOX_MCP_EGRESS_PROXY_SECRET",
+             "the secret that holds \"user:password\" for egress.proxy; empty: none is needed"),
 };
 const size_t config_setting_count = ARRAY_LEN(config_settings);
 _Static_assert(ARRAY_LEN(config_settings) <= CONFIG_SETTINGS_MAX,

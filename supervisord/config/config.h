@@ -188,7 +188,11 @@ struct config {
                             name below; lower case */
     size_t egress_allow_count;
     bool detect_registries;
-    char *ca_file;                   /* "" none */
+    char *ca_file;          /* "" none */
+    char *egress_proxy;     /* "http://HOST:PORT", "" none */
+    char **egress_no_proxy; /* "[*.]HOST[:PORT]", lower case */
+    size_t egress_no_proxy_count;
+    char *egress_proxy_secret;       /* name of a secret; "" none is needed */
     struct config_service *services; /* built-in ones and the file's */
     size_t service_count;
     struct config_agent *agents; /* built-in ones and the file's */

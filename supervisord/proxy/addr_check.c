@@ -119,7 +119,7 @@ const char *addr_class(const struct sockaddr *address)
     return "malformed";
 }
 
-static bool parse_text(const char *text, struct sockaddr_storage *out)
+bool addr_parse(const char *text, struct sockaddr_storage *out)
 {
     struct sockaddr_in v4 = { .sin_family = AF_INET };
     struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
@@ -140,7 +140,7 @@ const char *addr_class_text(const char *text)
 {
     struct sockaddr_storage address;
 
-    return parse_text(text, &address) ? addr_class((const struct sockaddr *)&address) : "malformed";
+    return addr_parse(text, &address) ? addr_class((const struct sockaddr *)&address) : "malformed";
 }
 
 void addr_exception_parse(const char *host, struct addr_exception *out)
@@ -188,5 +188,5 @@ bool addr_allowed_text(const char *text, const struct addr_exception *exception)
 {
     struct sockaddr_storage address;
 
-    return parse_text(text, &address) && addr_allowed((const struct sockaddr *)&address, exception);
+    return addr_parse(text, &address) && addr_allowed((const struct sockaddr *)&address, exception);
 }

@@ -17,6 +17,8 @@ struct addr_exception {
 
 /* Reads HOST ("localhost", "127.0.0.1", "::1", a name) into *OUT. */
 void addr_exception_parse(const char *host, struct addr_exception *out);
+/* A numeric text; false when it is none. The port is 0. */
+bool addr_parse(const char *text, struct sockaddr_storage *out);
 /* "private", "loopback", "link_local", … or NULL for a public address. Addresses that carry an IPv4
  * one (mapped, compatible, NAT64, 6to4, Teredo) are judged by that too. */
 const char *addr_class(const struct sockaddr *address);

@@ -78,6 +78,7 @@ void client_pass_on(struct client_conn *conn, const struct http_request *request
     struct upstream_options options = {
         .service = exchange->decision.service,
         .request = request,
+        .parent = &proxy->parent,
         .ca_file = proxy->ca_file,
         .connect_timeout_ms = proxy->options.upstream_connect_ms,
         .head_timeout_ms = exchange->decision.model ? proxy->options.model_head_ms

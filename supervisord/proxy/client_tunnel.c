@@ -82,6 +82,7 @@ static void start_relay(struct client_conn *conn, struct relay_options *options)
     struct proxy *proxy = conn->run->proxy;
     struct error err = ERROR_INIT;
 
+    options->parent = &proxy->parent;
     options->connect_timeout_ms = proxy->options.upstream_connect_ms;
     options->idle_timeout_ms = proxy->options.upstream_idle_ms;
     if (relay_start(&conn->exchange.relay, proxy->loop, conn->http, options, &callbacks, &err) == 0)

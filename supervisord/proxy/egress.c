@@ -139,15 +139,9 @@ void egress_finish(struct egress *egress)
 
 static bool host_matches(const struct egress_rule *rule, const struct host *host)
 {
-    size_t len = strlen(host->name);
-    size_t suffix_len = strlen(rule->host.name);
-
     if (rule->host.port != host->port)
         return false;
-    if (!rule->below)
-        return strcmp(rule->host.name, host->name) == 0;
-    return !host->literal && len > suffix_len + 1 && host->name[len - suffix_len - 1] == '.' &&
-           strcmp(host->name + len - suffix_len, rule->host.name) == 0;
+    return rule->below ? host_below(host, &rule->host) : strcmp(rule->host.name, host->name) == 0;
 }
 
 static bool method_matches(const struct egress_rule *rule, const char *method)

@@ -146,6 +146,8 @@ static const struct failure {
     { UPSTREAM_END_CUT, ERR_UNAVAILABLE, "upstream_cut", "broke off its answer" },
     { UPSTREAM_END_RESOLVE, ERR_UNAVAILABLE, "upstream_resolve", "can't be found by its name" },
     { UPSTREAM_END_CONNECT, ERR_UNAVAILABLE, "upstream_connect", "can't be reached" },
+    { UPSTREAM_END_PARENT, ERR_UNAVAILABLE, "upstream_proxy",
+      "can't be reached through egress.proxy" },
     { UPSTREAM_END_TLS, ERR_UNAVAILABLE, "upstream_tls", "has no certificate that is trusted" },
     { UPSTREAM_END_ADDRESS, ERR_DENIED, "address_not_allowed",
       "leads to an address that is not allowed" },
@@ -269,6 +271,7 @@ static int send_request(struct errand *errand, const struct errand_options *opti
     struct upstream_options upstream = { .curl = errand->proxy->errands,
                                          .service = errand->service,
                                          .path = path,
+                                         .parent = &errand->proxy->parent,
                                          .ca_file = errand->proxy->ca_file,
                                          .connect_timeout_ms =
                                              errand->proxy->options.upstream_connect_ms,

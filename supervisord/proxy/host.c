@@ -121,6 +121,15 @@ bool host_equal(const struct host *a, const struct host *b)
     return a->port == b->port && strcmp(a->name, b->name) == 0;
 }
 
+bool host_below(const struct host *host, const struct host *parent)
+{
+    size_t len = strlen(host->name);
+    size_t suffix_len = strlen(parent->name);
+
+    return !host->literal && len > suffix_len + 1 && host->name[len - suffix_len - 1] == '.' &&
+           strcmp(host->name + len - suffix_len, parent->name) == 0;
+}
+
 void host_format(const struct host *host, char out[HOST_TEXT_SIZE])
 {
     bool v6 = strchr(host->name, ':') != NULL;

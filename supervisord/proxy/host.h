@@ -21,6 +21,8 @@ struct host {
  * resolvers take for addresses ("0x7f.1", "2130706433"), zone ids, userinfo. */
 bool host_parse(const char *text, size_t len, uint16_t default_port, struct host *out);
 bool host_equal(const struct host *a, const struct host *b);
+/* HOST's name lies below PARENT's; ports play no part. */
+bool host_below(const struct host *host, const struct host *parent);
 /* "name:443", "[::1]:443". */
 void host_format(const struct host *host, char out[HOST_TEXT_SIZE]);
 

@@ -122,19 +122,27 @@ static bool secret_valid(const char *value, size_t len)
     return len > 0 && value[0] != ' ' && value[len - 1] != ' ';
 }
 
-/* Heap text of *LEN_OUT bytes that the caller wipes. */
+/* Heap text that the caller wipes. */
+static char *encode(const char *plain, size_t len)
+{
+    size_t size = sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL);
+    char *encoded = mem_new_zero(1, size);
+
+    return sodium_bin2base64(encoded, size, (const unsigned char *)plain, len,
+                             sodium_base64_VARIANT_ORIGINAL);
+}
+
+/* The same. */
 static char *render_basic(const struct service *service, const char *value, size_t len)
 {
     size_t plain_len = strlen(service->basic_user) + 1 + len;
     char *plain = mem_new_zero(1, plain_len + 1);
-    size_t encoded_size = sodium_base64_encoded_len(plain_len, sodium_base64_VARIANT_ORIGINAL);
-    char *encoded = mem_new_zero(1, encoded_size);
+    char *encoded;
 
     memcpy(plain, service->basic_user, strlen(service->basic_user));
     plain[strlen(service->basic_user)] = ':';
     memcpy(plain + plain_len - len, value, len);
-    sodium_bin2base64(encoded, encoded_size, (const unsigned char *)plain, plain_len,
-                      sodium_base64_VARIANT_ORIGINAL);
+    encoded = encode(plain, plain_len);
     sodium_memzero(plain, plain_len);
     free(plain);
     return encoded;
@@ -343,6 +351,45 @@ int inject_query(const struct service *service, const char *path,
     value.text = secret_open(secret, &value.len);
     status = append_parameter(service, path, secret, &value, source->cache, out, veil, err);
     leave_open(source->cache, secret);
+    secret_unref(secret);
+    return status;
+}
+
+/* SECRET is open as VALUE. */
+static int append_parent(struct buf *out, const char *name, const struct scrub_source *value,
+                         struct error *err)
+{
+    static const char start[] = "Proxy-Authorization: Basic ";
+    char *encoded;
+    size_t len;
+
+    if (!secret_valid(value->text, value->len) || memchr(value->text, ':', value->len) == NULL)
+        return error_set(err, ERR_INVALID, 0, "secret %s is not \"user:password\"", name);
+    encoded = encode(value->text, value->len);
+    len = strlen(encoded);
+    buf_init(out, sizeof(start) + len + 2);
+    if (buf_reserve(out, sizeof(start) + len + 1) == NULL)
+        BUG("no memory for a header");
+    buf_append_str(out, start);
+    buf_append(out, encoded, len);
+    buf_append_str(out, "\r\n");
+    BUG_ON(out->failed);
+    sodium_memzero(encoded, len);
+    free(encoded);
+    return 0;
+}
+
+int inject_parent(struct vault *vault, const char *name, struct buf *out, struct error *err)
+{
+    struct secret *secret = vault_get(vault, name, err);
+    struct scrub_source value;
+    int status;
+
+    if (secret == NULL)
+        return -1;
+    value.text = secret_open(secret, &value.len);
+    status = append_parent(out, name, &value, err);
+    secret_shut(secret);
     secret_unref(secret);
     return status;
 }

@@ -41,6 +41,9 @@ int inject_headers(const struct service *service, const struct http_request *req
 int inject_query(const struct service *service, const char *path,
                  const struct inject_source *source, char **out, struct inject_veil **veil,
                  struct error *err);
+/* The line that the secret NAME, "user:password", makes for the proxy on the way. OUT is freed with
+ * inject_free; untouched on failure. */
+int inject_parent(struct vault *vault, const char *name, struct buf *out, struct error *err);
 /* Wipes, then frees; NULL is fine. */
 void inject_path_free(char *path);
 /* Wipes, then frees. */

@@ -1,4 +1,4 @@
-/* origin.c: dial, TLS, and a list of those that wait. */
+/* origin.c: reach, TLS, and a list of those that wait. */
 #include "proxy/origin.h"
 
 #include <errno.h>
@@ -7,9 +7,8 @@
 #include "common/list.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "io/dial.h"
 #include "io/stream.h"
-#include "proxy/addr_own.h"
+#include "proxy/reach.h"
 
 #define IDLE_MAX 128u /* connections that wait */
 #define IDLE_MS 50000u
@@ -31,7 +30,7 @@ struct origin {
 struct origin_conn {
     struct list link; /* origin::idle or origin::used */
     struct origin *origin;
-    struct dial *dial;     /* until connected */
+    struct reach *reach;   /* until connected */
     struct stream *stream; /* from then on */
     uv_timer_t *deadline;  /* of connecting; NULL: over */
     struct origin_callbacks callbacks;
@@ -73,7 +72,7 @@ static void end_deadline(struct origin_conn *conn)
 /* Its memory goes with the stream. */
 static void shut(struct origin_conn *conn)
 {
-    struct dial *dial = STEAL(conn->dial);
+    struct reach *reach = STEAL(conn->reach);
     struct stream *stream = STEAL(conn->stream);
 
     list_remove(&conn->link);
@@ -81,8 +80,8 @@ static void shut(struct origin_conn *conn)
     if (conn->waits)
         conn->origin->idle_count--;
     conn->waits = false;
-    if (dial != NULL)
-        dial_cancel(dial);
+    if (reach != NULL)
+        reach_cancel(reach);
     if (stream != NULL) {
         stream_close(stream, on_stream_closed, conn);
         return;
@@ -216,20 +215,6 @@ static void on_ready(void *data)
     conn->callbacks.on_ready(conn->callbacks.data);
 }
 
-static enum upstream_end dial_failure(const struct error *err)
-{
-    switch ((int)err->code) {
-    case ERR_NOT_FOUND:
-        return UPSTREAM_END_RESOLVE;
-    case ERR_DENIED:
-        return UPSTREAM_END_ADDRESS;
-    case ERR_TIMEOUT:
-        return UPSTREAM_END_TIMEOUT;
-    default:
-        return UPSTREAM_END_CONNECT;
-    }
-}
-
 static int start_stream(struct origin_conn *conn, int fd, struct error *err)
 {
     const struct origin_options *options = &conn->origin->options;
@@ -251,26 +236,18 @@ static int start_stream(struct origin_conn *conn, int fd, struct error *err)
     return 0;
 }
 
-static void on_dialled(void *data, int fd, const struct error *problem)
+static void on_reached(void *data, int fd, enum upstream_end how)
 {
     struct origin_conn *conn = data;
     struct error err = ERROR_INIT;
 
-    conn->dial = NULL;
-    if (problem != NULL)
-        end(conn, dial_failure(problem));
+    conn->reach = NULL;
+    if (fd < 0)
+        end(conn, how);
     else if (start_stream(conn, fd, &err) < 0)
         end(conn, UPSTREAM_END_OTHER);
     else if (conn->origin->options.tls == NULL)
         on_ready(conn);
-}
-
-static bool allow_address(void *data, const struct sockaddr *address)
-{
-    const struct origin_conn *conn = data;
-    const struct addr_exception *exception = &conn->origin->options.service->exception;
-
-    return addr_allowed(address, exception) && !addr_is_own(address, exception);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -282,15 +259,15 @@ static int connect_new(struct origin *origin, struct origin_conn **out, struct e
 {
     const struct origin_options *options = &origin->options;
     struct origin_conn *conn = NEW(struct origin_conn);
-    const struct dial_options dial = { .name = options->service->where.name,
-                                       .port = options->service->where.port,
-                                       .timeout_ms = options->connect_timeout_ms,
-                                       .allow = allow_address,
-                                       .on_done = on_dialled,
-                                       .data = conn };
+    const struct reach_options reach = { .host = &options->service->where,
+                                         .exception = &options->service->exception,
+                                         .parent = options->parent,
+                                         .timeout_ms = options->connect_timeout_ms,
+                                         .on_done = on_reached,
+                                         .data = conn };
 
     conn->origin = origin;
-    if (dial_start(&conn->dial, origin->loop, &dial, err) < 0) {
+    if (reach_start(&conn->reach, origin->loop, &reach, err) < 0) {
         free(conn);
         return -1;
     }

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "io/tls.h"
+#include "proxy/parent.h"
 #include "proxy/services.h"
 #include "proxy/upstream.h"
 
@@ -15,6 +16,7 @@ struct origin_conn;
 struct origin_options {
     const struct service *service; /* borrowed, as TLS is */
     struct tls_context *tls;       /* NULL: in the clear */
+    const struct parent *parent;   /* borrowed */
     uint64_t connect_timeout_ms;   /* for resolving, connecting and TLS */
 };
 
@@ -29,8 +31,8 @@ struct origin_callbacks {
     void (*on_data)(void *data, const char *bytes, size_t len);
     /* What was sent is below the stream's low mark again. */
     void (*on_drain)(void *data);
-    /* OK: in order; RESOLVE, ADDRESS, CONNECT, TLS and TIMEOUT before on_ready, CUT after. The
-     * connection is gone. */
+    /* OK: in order; RESOLVE, ADDRESS, CONNECT, PARENT, TLS and TIMEOUT before on_ready, CUT after.
+     * The connection is gone. */
     void (*on_end)(void *data, enum upstream_end how);
     void *data;
 };

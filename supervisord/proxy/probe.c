@@ -39,6 +39,7 @@ static const struct meaning meanings[] = {
     { "secret_unusable", PROXY_PROBE_SECRET_UNUSABLE },
     { "upstream_resolve", PROXY_PROBE_UNREACHABLE },
     { "upstream_connect", PROXY_PROBE_UNREACHABLE },
+    { "upstream_proxy", PROXY_PROBE_UNREACHABLE },
     { "upstream_timeout", PROXY_PROBE_UNREACHABLE },
     { "upstream_cut", PROXY_PROBE_UNREACHABLE },
     { "address_not_allowed", PROXY_PROBE_UNREACHABLE },

@@ -34,6 +34,7 @@ void proxy_part_closed(struct proxy *proxy)
         inject_cache_finish(&proxy->caches[i]);
     free(proxy->caches);
     services_finish(&proxy->services);
+    parent_finish(&proxy->parent);
     price_table_finish(&proxy->prices);
     egress_finish(&proxy->egress);
     egress_finish(&proxy->allowed);
@@ -94,7 +95,8 @@ int proxy_set_ca(struct proxy *proxy, struct ca *ca, struct error *err)
 static int read_rules(struct proxy *proxy, const struct proxy_options *options, struct error *err)
 {
     if (services_init(&proxy->services, options->services, options->service_count, err) < 0 ||
-        egress_init(&proxy->egress, options->egress, options->egress_count, err) < 0)
+        egress_init(&proxy->egress, options->egress, options->egress_count, err) < 0 ||
+        parent_init(&proxy->parent, &options->parent, proxy->vault, err) < 0)
         return -1;
     return proxy_set_ca(proxy, options->ca, err);
 }
@@ -116,21 +118,23 @@ int proxy_start(struct proxy **out, uv_loop_t *loop, struct vault *vault, const 
         free(proxy);
         return error_set(err, ERR_UNAVAILABLE, 0, "libsodium can't start");
     }
+    proxy->vault = vault;
     if (read_rules(proxy, options, err) < 0) {
         services_finish(&proxy->services);
         egress_finish(&proxy->egress);
+        parent_finish(&proxy->parent);
         free(proxy);
         return -1;
     }
     proxy->caches = mem_new_zero(proxy->services.count + 1, sizeof(*proxy->caches));
     proxy->loop = loop;
-    proxy->vault = vault;
     proxy->clock = clock;
     proxy->options = *options;
     proxy->options.services = NULL; /* the caller's; ours are in the tables */
     proxy->options.egress = NULL;
     price_table_init(&proxy->prices, options->prices, options->price_count);
     proxy->options.prices = NULL;
+    proxy->options.parent = (struct parent_options){ 0 };
     proxy->ca_file = mem_strdup(options->ca_file);
     proxy->options.ca_file = proxy->ca_file;
     fill_defaults(&proxy->options);
@@ -211,6 +215,7 @@ struct origin *run_origin(struct run *run, const struct service *service, struct
     struct proxy *proxy = run->proxy;
     struct origin **origin = &run->origins[service - proxy->services.items];
     struct origin_options options = { .service = service,
+                                      .parent = &proxy->parent,
                                       .connect_timeout_ms = proxy->options.upstream_connect_ms };
 
     if (*origin != NULL)

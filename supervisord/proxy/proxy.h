@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "proxy/budget.h"
+#include "proxy/parent.h"
 #include "proxy/price.h"
 #include "vault/ca.h"
 #include "vault/vault.h"
@@ -108,7 +109,8 @@ struct proxy_options {
     struct budget_limits model_limits; /* of each run; all 0: none */
     const struct price *prices;        /* copied */
     size_t price_count;
-    const char *ca_file; /* extra CA bundle, NULL: the system's */
+    const char *ca_file;          /* extra CA bundle, NULL: the system's */
+    struct parent_options parent; /* the proxy between this one and the world; copied */
     void (*on_decision)(void *data, const struct proxy_decision *decision);
     /* Any byte went to or from an upstream for this run: a sign of life. At most once a second per
      * run. It may be called in the midst of a transfer, so it only takes notes. May be NULL. */

@@ -21,6 +21,7 @@ struct proxy {
     const struct clock *clock;
     struct proxy_options options; /* defaults filled in; services are in the table below */
     char *ca_file;
+    struct parent parent;
     struct services services;
     struct inject_cache *caches; /* one a service */
     uv_prepare_t rest;           /* runs once after a secret was used: before the loop sleeps */

@@ -1,19 +1,18 @@
-/* relay.c: dial, TLS where asked for, the upgrade's heads, then bytes. */
+/* relay.c: reach, TLS where asked for, the upgrade's heads, then bytes. */
 #include "proxy/relay.h"
 
 #include <sodium.h>
 #include <strings.h>
 
 #include "common/mem.h"
-#include "io/dial.h"
-#include "proxy/addr_own.h"
 #include "proxy/client_hello.h"
+#include "proxy/reach.h"
 
 #define FINISH_MS 10000u
 #define PIECE_MAX (8u << 20)  /* with what a veil holds back */
 #define HELLO_ROOM (1u << 20) /* what may come at once, beside a client's first message */
 
-enum relay_state { RELAY_DIALING, RELAY_HEAD, RELAY_OPEN, RELAY_OVER };
+enum relay_state { RELAY_REACHING, RELAY_HEAD, RELAY_OPEN, RELAY_OVER };
 
 struct relay {
     uv_timer_t idle;
@@ -21,10 +20,9 @@ struct relay {
     struct http_conn *http;
     struct relay_callbacks callbacks;
     struct host host;
-    struct addr_exception exception;
     struct tls_context *tls;
     struct inject_veil *veil;
-    struct dial *dial;     /* until connected */
+    struct reach *reach;   /* until connected */
     struct stream *stream; /* from then on */
     struct buf upgrade;    /* wiped once it is sent */
     struct buf head;       /* of the answer */
@@ -57,14 +55,14 @@ static void wipe_upgrade(struct relay *relay)
 static void shut(struct relay *relay, bool orderly)
 {
     struct stream *stream = STEAL(relay->stream);
-    struct dial *dial = STEAL(relay->dial);
+    struct reach *reach = STEAL(relay->reach);
 
     if (relay->state == RELAY_OVER)
         return;
     relay->state = RELAY_OVER;
     wipe_upgrade(relay);
-    if (dial != NULL)
-        dial_cancel(dial);
+    if (reach != NULL)
+        reach_cancel(reach);
     if (stream != NULL && orderly)
         stream_finish(stream, FINISH_MS, NULL, NULL);
     else if (stream != NULL)
@@ -188,27 +186,6 @@ static void on_stream_drain(void *data)
 /* Connecting -----------------------------------------------------------------------------------
  */
 
-static bool allow_address(void *data, const struct sockaddr *address)
-{
-    const struct relay *relay = data;
-
-    return addr_allowed(address, &relay->exception) && !addr_is_own(address, &relay->exception);
-}
-
-static enum upstream_end dial_failure(const struct error *err)
-{
-    switch ((int)err->code) {
-    case ERR_NOT_FOUND:
-        return UPSTREAM_END_RESOLVE;
-    case ERR_DENIED:
-        return UPSTREAM_END_ADDRESS;
-    case ERR_TIMEOUT:
-        return UPSTREAM_END_TIMEOUT;
-    default:
-        return UPSTREAM_END_CONNECT;
-    }
-}
-
 static int start_stream(struct relay *relay, int fd, struct error *err)
 {
     struct stream_callbacks callbacks = {
@@ -222,14 +199,14 @@ static int start_stream(struct relay *relay, int fd, struct error *err)
     return tls_connect(relay->stream, relay->tls, relay->host.name, relay->host.literal, err);
 }
 
-static void on_dialled(void *data, int fd, const struct error *problem)
+static void on_reached(void *data, int fd, enum upstream_end how)
 {
     struct relay *relay = data;
     struct error err = ERROR_INIT;
 
-    relay->dial = NULL;
-    if (problem != NULL) {
-        end(relay, dial_failure(problem));
+    relay->reach = NULL;
+    if (fd < 0) {
+        end(relay, how);
         return;
     }
     if (start_stream(relay, fd, &err) < 0) {
@@ -252,17 +229,16 @@ int relay_start(struct relay **out, uv_loop_t *loop, struct http_conn *http,
                 struct error *err)
 {
     struct relay *relay = NEW(struct relay);
-    struct dial_options dial = { .name = options->host->name,
-                                 .port = options->host->port,
-                                 .timeout_ms = options->connect_timeout_ms,
-                                 .allow = allow_address,
-                                 .on_done = on_dialled,
-                                 .data = relay };
+    const struct reach_options reach = { .host = options->host,
+                                         .exception = &options->exception,
+                                         .parent = options->parent,
+                                         .timeout_ms = options->connect_timeout_ms,
+                                         .on_done = on_reached,
+                                         .data = relay };
 
     relay->http = http;
     relay->callbacks = *callbacks;
     relay->host = *options->host;
-    relay->exception = options->exception;
     relay->tls = options->tls;
     relay->veil = options->veil;
     relay->idle_timeout_ms = options->idle_timeout_ms;
@@ -275,7 +251,7 @@ int relay_start(struct relay **out, uv_loop_t *loop, struct http_conn *http,
     }
     uv_timer_init(loop, &relay->idle);
     relay->last_ms = uv_now(loop);
-    if (dial_start(&relay->dial, loop, &dial, err) < 0) {
+    if (reach_start(&relay->reach, loop, &reach, err) < 0) {
         shut(relay, false);
         return -1;
     }

@@ -8,6 +8,7 @@
 #include "proxy/addr_check.h"
 #include "proxy/host.h"
 #include "proxy/inject.h"
+#include "proxy/parent.h"
 #include "proxy/upstream.h"
 
 struct relay;
@@ -28,8 +29,9 @@ struct relay_callbacks {
 struct relay_options {
     const struct host *host;
     struct addr_exception exception;
-    struct tls_context *tls; /* NULL: in the clear */
-    struct buf *upgrade;     /* the request's head to send first; taken and wiped. NULL: a tunnel */
+    const struct parent *parent; /* borrowed */
+    struct tls_context *tls;     /* NULL: in the clear */
+    struct buf *upgrade; /* the request's head to send first; taken and wiped. NULL: a tunnel */
     struct inject_veil *veil; /* hides what the upstream gives back; borrowed, may be NULL */
     uint64_t connect_timeout_ms;
     uint64_t idle_timeout_ms; /* no byte either way */

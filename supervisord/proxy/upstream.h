@@ -14,12 +14,14 @@
 
 struct upstream;
 struct origin;
+struct parent;
 
 enum upstream_end {
     UPSTREAM_END_OK,  /* the response was received to its end */
     UPSTREAM_END_CUT, /* it broke off */
     UPSTREAM_END_RESOLVE,
     UPSTREAM_END_CONNECT,
+    UPSTREAM_END_PARENT, /* the proxy on the way there can't be reached, or refused */
     UPSTREAM_END_TLS,
     UPSTREAM_END_ADDRESS,  /* the name leads to an address that is not allowed */
     UPSTREAM_END_TIMEOUT,  /* no byte either way for too long, or no connection in time */
@@ -47,8 +49,9 @@ struct upstream_options {
     const struct service *service;
     const char *path; /* canonical, with the query */
     const struct http_request *request;
-    const struct buf *lines; /* from inject_headers; copied before upstream_start returns */
-    const char *ca_file;     /* NULL: the system's; libcurl's only, as the next */
+    const struct buf *lines;     /* from inject_headers; copied before upstream_start returns */
+    const struct parent *parent; /* borrowed; for libcurl's connections, as the next two */
+    const char *ca_file;         /* NULL: the system's */
     uint64_t connect_timeout_ms;
     uint64_t head_timeout_ms; /* no byte either way until the response's head */
     uint64_t idle_timeout_ms; /* the same from then on */

@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "proxy/addr_own.h"
 #include "proxy/inject.h"
+#include "proxy/parent.h"
 
 #define INTERIM_MAX 16 /* 1xx heads before the final one */
 #define UPLOAD_HIGH (256u << 10)
@@ -27,6 +28,9 @@ struct transfer {
     struct curl_job *job; /* NULL once it is done */
     CURL *easy;
     struct curl_slist *headers;
+    struct curl_slist *parent_headers;
+    const struct parent *parent; /* NULL: straight there */
+    struct host host;
     struct upstream_callbacks callbacks;
     struct addr_exception exception;
     uint64_t head_timeout_ms;
@@ -39,6 +43,7 @@ struct transfer {
     bool upload_full;  /* on_room is owed */
     struct buf head;
     unsigned interim;
+    bool connected; /* to the host, through the parent too */
     bool head_done;
     bool head_bad;
     bool address_denied;
@@ -65,13 +70,13 @@ static void free_headers(struct curl_slist *list)
     curl_slist_free_all(list);
 }
 
-static void append_text(struct transfer *upstream, const char *text)
+static void append_text(struct curl_slist **list, const char *text)
 {
-    struct curl_slist *longer = curl_slist_append(upstream->headers, text);
+    struct curl_slist *longer = curl_slist_append(*list, text);
 
     if (longer == NULL)
         BUG("no memory for a header");
-    upstream->headers = longer;
+    *list = longer;
 }
 
 /* Memory goes with the timer; everything else now. */
@@ -80,8 +85,10 @@ static void release(struct transfer *upstream)
     if (upstream->easy != NULL)
         curl_loop_give_handle(upstream->curl, upstream->easy);
     free_headers(upstream->headers);
+    free_headers(upstream->parent_headers);
     upstream->easy = NULL;
     upstream->headers = NULL;
+    upstream->parent_headers = NULL;
     buf_finish(&upstream->upload);
     buf_finish(&upstream->head);
     uv_close((uv_handle_t *)&upstream->idle, on_idle_closed);
@@ -101,8 +108,9 @@ static curl_socket_t on_open_socket(void *data, curlsocktype purpose, struct cur
     struct transfer *upstream = data;
 
     (void)purpose;
-    if (!addr_allowed(&address->addr, &upstream->exception) ||
-        addr_is_own(&address->addr, &upstream->exception)) {
+    /* The parent's own address is a person's choice. */
+    if (upstream->parent == NULL && (!addr_allowed(&address->addr, &upstream->exception) ||
+                                     addr_is_own(&address->addr, &upstream->exception))) {
         upstream->address_denied = true;
         return CURL_SOCKET_BAD;
     }
@@ -117,8 +125,10 @@ static int on_before_request(void *data, char *peer, char *local, int peer_port,
 
     (void)local;
     (void)peer_port;
+    upstream->connected = true;
     /* A name with one address that is not allowed is not trusted with its others either. */
-    if (upstream->address_denied || !addr_allowed_text(peer, &upstream->exception)) {
+    if (upstream->address_denied ||
+        (upstream->parent == NULL && !addr_allowed_text(peer, &upstream->exception))) {
         upstream->address_denied = true;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -259,6 +269,29 @@ static void resume(struct upstream *base)
  * --------------------------------------------------------------------------------------------------------------
  */
 
+/* Before there was a connection to the host; the log is told what the parent answered. */
+static bool parent_failed(const struct transfer *upstream, CURLcode result)
+{
+    static const CURLcode failures[] = { CURLE_COULDNT_RESOLVE_PROXY,
+                                         CURLE_COULDNT_CONNECT,
+                                         CURLE_PROXY,
+                                         CURLE_RECV_ERROR,
+                                         CURLE_SEND_ERROR,
+                                         CURLE_GOT_NOTHING,
+                                         CURLE_WEIRD_SERVER_REPLY };
+    bool failed = false;
+    long status = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(failures); i++)
+        failed = failed || result == failures[i];
+    if (upstream->parent == NULL || upstream->connected || !failed)
+        return false;
+    curl_easy_getinfo(upstream->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+    parent_refused(upstream->parent, &upstream->host, status >= 300 ? status : 0,
+                   curl_easy_strerror(result));
+    return true;
+}
+
 static enum upstream_end classify(const struct transfer *upstream, CURLcode result)
 {
     if (upstream->timed_out)
@@ -267,6 +300,8 @@ static enum upstream_end classify(const struct transfer *upstream, CURLcode resu
         return UPSTREAM_END_ADDRESS;
     if (upstream->head_bad)
         return UPSTREAM_END_RESPONSE;
+    if (parent_failed(upstream, result))
+        return UPSTREAM_END_PARENT;
     switch ((int)result) {
     case CURLE_OK:
         return upstream->head_done ? UPSTREAM_END_OK : UPSTREAM_END_RESPONSE;
@@ -412,8 +447,6 @@ static void set_connection(CURL *easy, struct transfer *upstream,
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, options->service->scheme);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 0L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->connect_timeout_ms);
@@ -430,7 +463,7 @@ static void set_connection(CURL *easy, struct transfer *upstream,
 }
 
 /* LINE ends with a line feed behind END. In libcurl's form "Name;" has an empty value. */
-static void add_header(struct transfer *upstream, const char *line, const char *end)
+static void add_header(struct curl_slist **list, const char *line, const char *end)
 {
     size_t len = (size_t)(end - line) - strlen("\r\n");
     AUTO_FREE
@@ -438,7 +471,7 @@ static void add_header(struct transfer *upstream, const char *line, const char *
 
     if (text[len - 1] == ':')
         text[len - 1] = ';';
-    append_text(upstream, text);
+    append_text(list, text);
     sodium_memzero(text, len);
 }
 
@@ -452,16 +485,37 @@ static void set_headers(struct transfer *upstream, const struct upstream_options
 
     for (const char *line = options->lines->data; line < end; line = next) {
         next = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
-        add_header(upstream, line, next);
+        add_header(&upstream->headers, line, next);
     }
     for (size_t i = 0; i < ARRAY_LEN(own); i++) {
         AUTO_FREE
         char *without = mem_printf("%s:", own[i]);
 
         if (strcmp(own[i], "Expect") == 0 || http_headers_get(given, own[i]) == NULL)
-            append_text(upstream, without);
+            append_text(&upstream->headers, without);
     }
     curl_easy_setopt(upstream->easy, CURLOPT_HTTPHEADER, upstream->headers);
+}
+
+/* Whatever the environment says. All that goes through a parent goes in a tunnel, so that it sees
+ * no more of a request in the clear than any other hop. */
+static void set_parent(CURL *easy, struct transfer *upstream)
+{
+    struct buf line;
+
+    curl_easy_setopt(easy, CURLOPT_PROXY,
+                     upstream->parent != NULL ? upstream->parent->address : "");
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
+    if (upstream->parent == NULL)
+        return;
+    curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* they aren't the host's */
+    curl_easy_setopt(easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
+    parent_line(upstream->parent, &line);
+    if (line.len > 0)
+        add_header(&upstream->parent_headers, line.data, line.data + line.len);
+    inject_free(&line);
+    curl_easy_setopt(easy, CURLOPT_PROXYHEADER, upstream->parent_headers);
 }
 
 static void set_options(struct transfer *upstream, const struct upstream_options *options)
@@ -480,6 +534,7 @@ static void set_options(struct transfer *upstream, const struct upstream_options
     set_method(easy, options->request);
     set_trust(easy, options->ca_file);
     set_connection(easy, upstream, options);
+    set_parent(easy, upstream);
 }
 
 static const struct upstream_way by_curl = {
@@ -497,6 +552,9 @@ int upstream_curl_start(struct upstream **out, uv_loop_t *loop,
     upstream->curl = options->curl;
     upstream->callbacks = *callbacks;
     upstream->exception = options->service->exception;
+    upstream->host = options->service->where;
+    if (parent_takes(options->parent, &upstream->host, &upstream->exception))
+        upstream->parent = options->parent;
     upstream->head_timeout_ms = options->head_timeout_ms;
     upstream->idle_timeout_ms = options->idle_timeout_ms;
     upstream->upload_ended = options->request->body_kind == HTTP_BODY_NONE;

@@ -22,6 +22,8 @@ static const struct {
 } without_words[] = {
     { "upstream_connect", "model_unreachable", "the provider can't be reached" },
     { "upstream_resolve", "model_unreachable", "the provider's name has no address" },
+    { "upstream_proxy", "model_unreachable",
+      "the proxy on the way to the provider refused or can't be reached" },
     { "upstream_tls", "model_unreachable", "the provider's certificate is not trusted" },
     { "upstream_timeout", "model_unreachable", "the provider took too long to answer" },
     { "upstream_cut", "model_unreachable", "the provider broke the connection" },

@@ -171,6 +171,58 @@ test('doctor tries a service and says what is wrong with it', { timeout: 300000 
     });
 });
 
+test('a service is reached through a company\'s proxy', { timeout: 300000 }, async () => {
+    const asked = [];
+    const requests = [];
+    const login = 'someone:pass word';
+    const service = http.createServer((request, response) => {
+        requests.push(request.headers);
+        response.end('{}');
+    });
+    const parent = http.createServer();
+    parent.on('connect', (request, socket, early) => {
+        asked.push(request.url);
+        if (request.headers['proxy-authorization'] !== `Basic ${Buffer.from(login).toString('base64')}`) {
+            socket.end('HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n');
+            return;
+        }
+        const there = net.connect(service.address().port, '127.0.0.1', () => {
+            socket.write('HTTP/1.1 200 OK\r\n\r\n');
+            there.write(early);
+            socket.pipe(there).pipe(socket);
+        });
+        there.on('error', () => socket.destroy());
+        socket.on('error', () => there.destroy());
+    });
+    for (const server of [service, parent])
+        await once(server.listen(0, '127.0.0.1'), 'listening');
+    try {
+        await withLab({ model: false, agent: false, supervisor: false }, async lab => {
+            lab.writeConfig({ egress: { proxy: `http://127.0.0.1:${parent.address().port}`, proxySecret: 'CORP', noProxy: ['near.invalid'],
+                detectRegistries: false },
+            services: Object.fromEntries(['far', 'near'].map(one =>
+                [`lab-${one}`, { target: `http://${one}.invalid`, plainHttp: true, inject: { header: 'x-key', value: '{LAB_KEY}' }, probe: '/list' }])) });
+            await lab.startSupervisor();
+            await lab.setSecret('the-key', 'LAB_KEY');
+            const doctor = async which => {
+                const { code, stdout, stderr } = await lab.ctl(['doctor', '--service', `lab-${which}`]);
+                return `${code} ${stdout}${stderr}`;
+            };
+            assert.match(await doctor('far'), /^1 MISSING .*can't be reached.*upstream_proxy/);
+            await lab.setSecret(login, 'CORP');
+            assert.match(await doctor('far'), /^0 ok .*works/);
+            assert.match(await doctor('near'), /^1 MISSING .*can't be reached.*upstream_resolve/);
+            assert.deepEqual(asked, ['far.invalid:80', 'far.invalid:80']);
+            assert.deepEqual(requests.map(headers => [headers['x-key'], headers['proxy-authorization']]), [['the-key', undefined]]);
+        });
+    } finally {
+        for (const server of [service, parent]) {
+            server.close();
+            server.closeAllConnections();
+        }
+    }
+});
+
 // A registry with one package, as npm asks for it.
 function npmRegistry(folder) {
     const files = path.join(folder, 'package');

@@ -168,7 +168,11 @@ TEST(every_setting_is_read_from_the_file)
         "  \"log\": { \"level\": \"debug\" }, \"idleExitMinutes\": 9,\n"
         "  \"egress\": { \"allow\": [ \"*.Corp.example:443\", \"[2001:db8::1]:80\", "
         "\"10.0.0.1:22\" ],\n"
-        "              \"detectRegistries\": false, \"caFile\": \"/etc/corp.pem\" },\n"
+        "              \"detectRegistries\": false, \"caFile\": \"/etc/corp.pem\",\n"
+        "              \"proxy\": \"http://Proxy.Corp.example:3128\", \"proxySecret\": \"LOGIN\",\n"
+        "              \"noProxy\": [ \"*.Local\", \"git.corp.example:22\", \"[fd00::1]\", "
+        "\"10.0.0.1\" "
+        "] },\n"
         "}\n");
 
     CHECK_STR(config->default_agent, "shell");
@@ -251,6 +255,11 @@ TEST(every_setting_is_read_from_the_file)
     CHECK_EQ(config->egress_allow_count, 3u);
     CHECK_STR(config->egress_allow[0], "*.corp.example:443");
     CHECK(!config->detect_registries);
+    CHECK_STR(config->egress_proxy, "http://proxy.corp.example:3128");
+    CHECK_STR(config->egress_proxy_secret, "LOGIN");
+    CHECK_EQ(config->egress_no_proxy_count, 4u);
+    CHECK_STR(config->egress_no_proxy[0], "*.local");
+    CHECK_STR(config->egress_no_proxy[2], "[fd00::1]");
     for (size_t i = 0; i < config_setting_count; i++)
         CHECK_EQ((int)config->origins[i], (int)CONFIG_ORIGIN_FILE);
 }
@@ -330,6 +339,39 @@ TEST(bad_values_name_file_line_key_and_what_is_allowed)
     check_error("{ \"egress\": { \"allow\": [ \"*:443\" ] } }", ":1: egress.allow: ", "HOST:PORT");
     check_error("{ \"egress\": { \"allow\": [ \"a..b:443\" ] } }",
                 ":1: egress.allow: ", "HOST:PORT");
+    static const char *const bad_proxies[] = {
+        "proxy.example:3128",
+        "https://proxy.example:3128",
+        "http://proxy.example",
+        "http://me:pw@proxy.example:3128",
+        "http://proxy.example:3128/",
+        "http://*.example:3128",
+        "http://proxy.example:0",
+        "socks5://proxy.example:1080",
+        "http://a b:1",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bad_proxies); i++) {
+        AUTO_FREE
+        char *text = mem_printf("{ \"egress\": {\n \"proxy\": \"%s\" } }", bad_proxies[i]);
+        check_error(text, ":2: egress.proxy: ", "http://HOST:PORT");
+    }
+    static const char *const bad_hosts[] = { "",
+                                             "*",
+                                             "*.",
+                                             ".corp",
+                                             "a.example:0",
+                                             "a.example/x",
+                                             "10.0.0.0/8",
+                                             "http://a.example",
+                                             "::1",
+                                             "*.*.corp" };
+    for (size_t i = 0; i < ARRAY_LEN(bad_hosts); i++) {
+        AUTO_FREE
+        char *text = mem_printf("{ \"egress\": { \"noProxy\": [ \"%s\" ] } }", bad_hosts[i]);
+        check_error(text, ":1: egress.noProxy: entry 1: ", "a host or");
+    }
+    check_error("{ \"egress\": { \"proxySecret\": \"me:pw\" } }",
+                ":1: egress.proxySecret: ", "name of a secret");
     check_error("[]", "config.json", "one object");
     check_error("{ \"web\": \n{ \"port\" 1 } }", "config.json", "line 2");
     check_error("{ \"web\": {}, \"web\": {} }", "config.json", "");

@@ -466,6 +466,10 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     AUTO_FREE
     char *target = NULL;
     AUTO_FREE
+    char *far = NULL;
+    AUTO_FREE
+    char *far_secure = NULL;
+    AUTO_FREE
     char *prefixed = NULL;
     AUTO_FREE
     char *private_target = NULL;
@@ -500,6 +504,9 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
         vault_put(rig->vault, "QUERY_KEY", RIG_QUERY_SECRET, strlen(RIG_QUERY_SECRET), NULL, &err),
         0);
     target = mem_printf("http://127.0.0.1:%u", rig->upstream_port);
+    /* No resolver is asked for these unless a test does. */
+    far = mem_printf("http://far.example:%u", rig->upstream_port);
+    far_secure = mem_printf("https://far.example:%u", rig->tls_port);
     prefixed = mem_printf("http://127.0.0.1:%u/base/v1/", rig->upstream_port);
     rig->private_name = rig_private_name();
     private_target =
@@ -559,6 +566,17 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
           .inject_value = "{MODEL_KEY}",
           .secret = "MODEL_KEY",
           .model = true },
+        { .name = "far",
+          .target = far,
+          .inject_header = "x-api-key",
+          .inject_value = "{MODEL_KEY}",
+          .secret = "MODEL_KEY" },
+        { .name = "far-secure",
+          .probe = "/x",
+          .target = far_secure,
+          .inject_header = "x-api-key",
+          .inject_value = "{MODEL_KEY}",
+          .secret = "MODEL_KEY" },
     };
     options.services = services;
     options.service_count = ARRAY_LEN(services);
@@ -577,7 +595,14 @@ static inline struct rig *rig_start(const struct proxy_options *extra)
     char *other = mem_printf("other.localhost:%u", rig->tls_port);
     AUTO_FREE
     char *evil = mem_printf("127.0.0.1:%u", rig->evil_port);
-    const char *const egress[] = { files, opaque, clear, named, nowhere, other, evil };
+    AUTO_FREE
+    char *far_clear = mem_printf("clear.example:%u", rig->upstream_port);
+    AUTO_FREE
+    char *far_read = mem_printf("GET,HEAD read.example:%u", rig->tls_port);
+    AUTO_FREE
+    char *far_opaque = mem_printf("opaque.example:%u", rig->tls_port);
+    const char *const egress[] = { files, opaque, clear,     named,    nowhere,
+                                   other, evil,   far_clear, far_read, far_opaque };
     options.egress = egress;
     options.egress_count = ARRAY_LEN(egress);
     options.ca = rig->ca;
