@@ -44,11 +44,11 @@ test('a run lands in the repository that it names, and two of one name lie side 
     assert.equal(second.view.repository, two);
     assert.equal(second.view.evidence.untracked, 1);
     assert.equal((await work(lab, where, { sessionId })).output, '/workspace/app-2\ntwo\nmaster', 'without a name: where the last one worked');
-    const back = await work(lab, `${where}; cat draft.txt`, { sessionId, repository: `${one}/` });
+    const back = await work(lab, `${where}; cat draft.txt; echo more >more.txt`, { sessionId, repository: `${one}/` });
     assert.equal(back.output, '/workspace/app\none\nmain\nmine', 'back in the first, with what lay there');
     const diff = await lab.ctl(['diff', back.runId]);
-    assert.match(diff.stdout, /draft\.txt/);
-    assert.doesNotMatch(diff.stdout, /other\.txt/);
+    assert.match(diff.stdout, /more\.txt/);
+    assert.doesNotMatch(diff.stdout, /other\.txt|draft\.txt/, 'what was there already is not this run\'s, here or there');
     const { sessions } = await lab.ctlJson(['sessions']);
     assert.equal(sessions.find(each => each.sessionId === sessionId).repository, one);
 }));
