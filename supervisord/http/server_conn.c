@@ -506,7 +506,8 @@ static bool take_body(struct http_conn *conn, const char *data, size_t len, size
         return false;
     }
     if (!http_parser_done(conn->parser)) {
-        arm_timer(conn, conn->options.idle_timeout_ms);
+        if (!conn->body_paused) /* who doesn't read can't wait for the next byte */
+            arm_timer(conn, conn->options.idle_timeout_ms);
         return true;
     }
     conn->state = CONN_ANSWER;

@@ -212,3 +212,29 @@ int listener_tcp_socket(const char *address, uint16_t port, uint16_t *bound, str
         *bound = bound_port(fd);
     return fd_steal(&fd);
 }
+
+/* Without SO_REUSEADDR, with which another one could take it as well while nobody listens. */
+int listener_tcp_hold(const char *address, uint16_t port, int *fd, struct error *err)
+{
+    struct sockaddr_storage storage = { 0 };
+    socklen_t len = parse_address(address, port, &storage);
+    AUTO_CLOSE
+    int held = -1;
+    int on = 1;
+
+    *fd = -1;
+    if (len == 0)
+        return error_argument(err, "address", "not a numeric address: %s", address);
+    held = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (held < 0)
+        return errno == EAFNOSUPPORT ? 0 : error_set(err, ERR_SYSTEM, errno, "socket");
+    if (storage.ss_family == AF_INET6 &&
+        setsockopt(held, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
+        return error_set(err, ERR_SYSTEM, errno, "socket option");
+    if (bind(held, (struct sockaddr *)&storage, len) == 0)
+        *fd = fd_steal(&held);
+    else if (errno != EADDRNOTAVAIL)
+        return error_set(err, errno == EADDRINUSE ? ERR_CONFLICT : ERR_SYSTEM, errno,
+                         "bind %s port %u", address, port);
+    return 0;
+}

@@ -22,5 +22,9 @@ void listener_close(struct listener *listener, void (*done)(void *data),
 
 /* A listening TCP socket on ADDRESS ("127.0.0.1", "::1"); PORT 0 picks one, *BOUND gets it. */
 int listener_tcp_socket(const char *address, uint16_t port, uint16_t *bound, struct error *err);
+/* Takes PORT of ADDRESS so that nobody else can listen there, and doesn't either: connections are
+ * refused. *FD is the socket that holds it, or -1 where this machine has no such address.
+ * ERR_CONFLICT: somebody has it. */
+int listener_tcp_hold(const char *address, uint16_t port, int *fd, struct error *err);
 
 #endif

@@ -59,6 +59,12 @@ enum body_gate_state body_gate_feed(struct body_gate *gate, const char *data, si
     return look(gate, false);
 }
 
+void body_gate_shut(struct body_gate *gate, const char *message)
+{
+    gate->state = body_gate_refuse(gate, 413, gate->kind->too_large, message);
+    buf_finish(&gate->held);
+}
+
 enum body_gate_state body_gate_end(struct body_gate *gate)
 {
     return gate->state == BODY_GATE_READING ? look(gate, true) : gate->state;

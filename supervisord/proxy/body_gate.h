@@ -59,6 +59,8 @@ enum body_gate_state body_gate_refuse(struct body_gate *gate, int status, const 
                                       const char *message);
 /* The next piece of the body while the gate isn't open. */
 enum body_gate_state body_gate_feed(struct body_gate *gate, const char *data, size_t len);
+/* Refuses a body whose verdict isn't known yet, as too large. */
+void body_gate_shut(struct body_gate *gate, const char *message);
 /* The body is over. Never READING. */
 enum body_gate_state body_gate_end(struct body_gate *gate);
 /* Too much of a refused body: its connection isn't worth it any more. */

@@ -7,6 +7,8 @@
 
 /* Little enough to be queued while there is no connection yet. */
 #define PIECE_BYTES (64u << 10)
+#define HELD_FREE (1u << 20)    /* a body of so much is held in any case */
+#define HELD_BY_RUN (64u << 20) /* what all of a run's bodies may hold, but for those */
 
 static void on_pushed(void *data)
 {
@@ -127,6 +129,21 @@ static void answer_shut_gate(struct client_conn *conn)
     client_record(conn, AUDIT_DENY, reason, status);
 }
 
+/* One large body is as it may be; of many at once the supervisor would run out of memory. */
+static bool holds_too_much(const struct client_conn *conn)
+{
+    size_t held = 0;
+
+    if (conn->exchange.gate->held.len <= HELD_FREE)
+        return false;
+    LIST_EACH(&conn->run->conns, link) {
+        const struct body_gate *gate = client_conn_from_link(link)->exchange.gate;
+
+        held += gate != NULL ? gate->held.len : 0;
+    }
+    return held > HELD_BY_RUN;
+}
+
 /* True while the body is the gate's business. */
 bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len)
 {
@@ -141,6 +158,8 @@ bool client_gate_feed(struct client_conn *conn, const char *bytes, size_t len)
     }
     if (gate->state == BODY_GATE_OPEN)
         return false;
+    if (gate->state == BODY_GATE_READING && holds_too_much(conn))
+        body_gate_shut(gate, "the run's requests that are being judged are too large together");
     if (body_gate_feed(gate, bytes, len) == BODY_GATE_OPEN)
         client_gate_open(conn);
     else if (body_gate_overrun(gate))

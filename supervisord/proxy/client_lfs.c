@@ -109,7 +109,7 @@ bool client_lfs_collects(struct client_conn *conn, const struct http_response_he
 {
     struct exchange *exchange = &conn->exchange;
 
-    if (exchange->decision.git != GIT_ENDPOINT_LFS_BATCH || head->status != 200)
+    if (exchange->decision.git != GIT_ENDPOINT_LFS_BATCH || head->status >= 300)
         return false;
     exchange->collects = true;
     exchange->status = head->status;

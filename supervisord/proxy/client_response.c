@@ -88,6 +88,12 @@ static bool is_dropped_from_response(const struct service *service, const char *
     return false;
 }
 
+/* Of a storage the sandbox learns no address: what opens it may be in there. */
+static bool leads_on(const char *name)
+{
+    return strcasecmp(name, "location") == 0 || strcasecmp(name, "link") == 0;
+}
+
 static void copy_response_headers(struct client_conn *conn, const struct http_response_head *head,
                                   struct http_headers *out)
 {
@@ -98,13 +104,14 @@ static void copy_response_headers(struct client_conn *conn, const struct http_re
 
         if (http_headers_hop_by_hop(&head->headers, header->name) ||
             is_dropped_from_response(conn->exchange.decision.service, header->name) ||
+            (conn->exchange.decision.git == GIT_ENDPOINT_LFS_PLACE && leads_on(header->name)) ||
             (conn->exchange.decode != NULL && strcasecmp(header->name, "content-encoding") == 0))
             continue;
         if (strcasecmp(header->name, "retry-after") == 0)
             add_clamped(out, header->name, header->value, limit);
         else if (strcasecmp(header->name, "retry-after-ms") == 0)
             add_clamped(out, header->name, header->value, limit * 1000);
-        else if (strcasecmp(header->name, "location") == 0 || strcasecmp(header->name, "link") == 0)
+        else if (leads_on(header->name))
             add_addresses(conn, out, header->name, header->value);
         else
             http_headers_add(out, header->name, header->value);

@@ -67,9 +67,10 @@ enum budget_verdict model_account_set_aside(struct model_account *account, struc
 /* Nothing of the request can have reached the model. */
 static bool is_unsent(const struct model_account *account, const struct proxy_decision *decision)
 {
-    static const char *const reasons[] = { "upstream_resolve", "upstream_connect",
-                                           "upstream_tls",     "address_not_allowed",
-                                           "secret_missing",   "secret_unusable" };
+    static const char *const reasons[] = { "upstream_resolve",    "upstream_connect",
+                                           "upstream_tls",        "upstream_proxy",
+                                           "address_not_allowed", "secret_missing",
+                                           "secret_unusable" };
 
     for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
         if (str_equal(reasons[i], decision->reason))
@@ -87,7 +88,9 @@ static bool is_refused(const struct model_account *account)
 static void estimate(const struct model_account *account, const struct proxy_decision *decision,
                      struct price_tokens *used)
 {
-    uint64_t output = decision->response_bytes;
+    /* Who goes away before a byte of an answer may have had all of it made. */
+    uint64_t output =
+        decision->response_bytes > 0 ? decision->response_bytes : account->most.output;
 
     if (account->most.output > 0 && output > account->most.output)
         output = account->most.output;

@@ -78,7 +78,8 @@ bool model_gate_keeps(struct body_gate *gate)
 {
     const struct model_gate *model = CONTAINER_OF(gate, struct model_gate, gate);
 
-    return gate->state == BODY_GATE_OPEN && model->whole && model->size <= MODEL_GATE_KEPT;
+    return gate->kind == &model_kind && gate->state == BODY_GATE_OPEN && model->whole &&
+           model->size <= MODEL_GATE_KEPT;
 }
 
 const struct model_request *model_gate_request(struct body_gate *gate)

@@ -31,6 +31,8 @@ static const struct {
     { "n", MEMBER_ANSWERS, false },
     { "best_of", MEMBER_ANSWERS, false },
     { "background", MEMBER_LATER, false },
+    { "models", MEMBER_LATER, false },
+    { "fallbacks", MEMBER_LATER, false },
     { "generationConfig", MEMBER_SETTINGS, false },
     { "generation_config", MEMBER_SETTINGS, false },
     { "maxOutputTokens", MEMBER_LENGTH, true },
@@ -154,10 +156,10 @@ static bool read_member(struct reader *reader, enum member member)
         return read_model(reader);
     case MEMBER_SETTINGS:
         return read_object(reader, true);
-    case MEMBER_LATER: /* an answer that comes later is not seen here */
+    case MEMBER_LATER: /* an answer that comes later, or another model's, is not seen here */
         skip_space(reader);
         value = reader->at;
-        return skip_value(reader) && value[0] != 't';
+        return skip_value(reader) && (value[0] == 'f' || value[0] == 'n');
     case MEMBER_LENGTH:
         if (!read_number(reader, &number))
             return false;

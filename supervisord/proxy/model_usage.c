@@ -28,15 +28,63 @@ static const struct {
     { "thoughtsTokenCount", MODEL_COUNT_THOUGHTS },
 };
 
+enum { KEY_OTHER, KEY_USAGE, KEY_OUTER };
+
+static const struct {
+    const char *name;
+    int key;
+} keys[] = {
+    { "usage", KEY_USAGE },
+    { "usageMetadata", KEY_USAGE },
+    { "message", KEY_OUTER },
+    { "response", KEY_OUTER },
+};
+
 enum { OUTSIDE, IN_TEXT, ESCAPED, BEHIND_TEXT, BEHIND_COLON, IN_NUMBER };
+
+static bool is_named(const struct model_usage *usage, const char *name)
+{
+    return strlen(name) == usage->len && memcmp(name, usage->name, usage->len) == 0;
+}
 
 static int find_count(const struct model_usage *usage)
 {
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strlen(names[i].name) == usage->len &&
-            memcmp(names[i].name, usage->name, usage->len) == 0)
+    for (size_t i = 0; usage->inside > 0 && i < ARRAY_LEN(names); i++)
+        if (is_named(usage, names[i].name))
             return (int)names[i].count;
     return -1;
+}
+
+static int find_key(const struct model_usage *usage)
+{
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (is_named(usage, keys[i].name))
+            return keys[i].key;
+    return KEY_OTHER;
+}
+
+/* Google streams an array of answers. */
+static void open_value(struct model_usage *usage, bool object)
+{
+    uint32_t within = usage->depth++;
+
+    if (within == 0)
+        usage->root = object ? 1 : 2;
+    else if (object && usage->key == KEY_OUTER && within == usage->root && usage->outer == 0)
+        usage->outer = usage->depth;
+    else if (object && usage->key == KEY_USAGE && usage->inside == 0 &&
+             (within == usage->root || within == usage->outer))
+        usage->inside = usage->depth;
+}
+
+static void close_value(struct model_usage *usage)
+{
+    if (usage->depth > 0)
+        usage->depth--;
+    if (usage->depth < usage->inside)
+        usage->inside = 0;
+    if (usage->depth < usage->outer)
+        usage->outer = 0;
 }
 
 static void begin_text(struct model_usage *usage)
@@ -53,6 +101,7 @@ static void take_number(struct model_usage *usage)
         *count = usage->number;
     usage->seen = true;
     usage->state = OUTSIDE;
+    usage->key = KEY_OTHER;
 }
 
 static void step_text(struct model_usage *usage, char c)
@@ -69,12 +118,40 @@ static void step_text(struct model_usage *usage, char c)
     }
 }
 
+static void step_between(struct model_usage *usage, char c)
+{
+    bool digit = c >= '0' && c <= '9';
+
+    if (c == ' ' || c == '\t' || c == '\r' || c == '\n')
+        return;
+    if (c == '"') {
+        begin_text(usage);
+        return;
+    }
+    if (usage->state == BEHIND_TEXT && c == ':') {
+        usage->count = find_count(usage);
+        usage->key = find_key(usage);
+        usage->state = BEHIND_COLON;
+        return;
+    }
+    if (usage->state == BEHIND_COLON && digit && usage->count >= 0) {
+        usage->number = (uint64_t)(c - '0');
+        usage->state = IN_NUMBER;
+        return;
+    }
+    if (c == '{' || c == '[')
+        open_value(usage, c == '{');
+    else if (c == '}' || c == ']')
+        close_value(usage);
+    usage->state = OUTSIDE;
+    usage->key = KEY_OTHER;
+}
+
 static void step_number(struct model_usage *usage, char c)
 {
     if (c < '0' || c > '9') {
         take_number(usage);
-        if (c == '"')
-            begin_text(usage);
+        step_between(usage, c);
         return;
     }
     usage->number = usage->number * 10 + (uint64_t)(c - '0');
@@ -82,35 +159,28 @@ static void step_number(struct model_usage *usage, char c)
         usage->number = NUMBER_MAX;
 }
 
-static void step_between(struct model_usage *usage, char c)
+/* A field of an event begins with its name at the start of a line, where JSON has none: whatever
+ * was open before is over. */
+static void step_line(struct model_usage *usage, char c)
 {
-    bool digit = c >= '0' && c <= '9';
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
-    if (c == ' ' || c == '\t')
-        return;
-    if (c == '"') {
-        begin_text(usage);
-    } else if (usage->state == BEHIND_TEXT && c == ':') {
-        usage->count = find_count(usage);
-        usage->state = usage->count >= 0 ? BEHIND_COLON : OUTSIDE;
-    } else if (usage->state == BEHIND_COLON && digit) {
-        usage->number = (uint64_t)(c - '0');
-        usage->state = IN_NUMBER;
-    } else {
-        usage->state = OUTSIDE;
-    }
+    if (usage->line_begins && letter)
+        usage->depth = usage->outer = usage->inside = 0;
+    usage->line_begins = c == '\n';
 }
 
 void model_usage_feed(struct model_usage *usage, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
+        step_line(usage, bytes[i]);
         if (usage->state == IN_NUMBER)
             step_number(usage, bytes[i]);
         else if (bytes[i] == '\n' && (usage->state == IN_TEXT || usage->state == ESCAPED))
             usage->state = OUTSIDE;
         else if (usage->state == IN_TEXT || usage->state == ESCAPED)
             step_text(usage, bytes[i]);
-        else if (bytes[i] != '\n' && bytes[i] != '\r')
+        else
             step_between(usage, bytes[i]);
     }
 }

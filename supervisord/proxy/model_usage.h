@@ -1,6 +1,8 @@
 /* model_usage.h: reads along in a model's answer, event stream or JSON, for the tokens that the
- * provider says it used. Of each number the greatest counts, since streams tell them more than once
- * and growing. Pure, with bounded memory. */
+ * provider says it used: members of `usage` (Google: `usageMetadata`) of the answer itself, or of
+ * its `message` or `response`. What stands elsewhere may be an echo of the request. Of each number
+ * the greatest counts, since streams tell them more than once and growing. Pure, with bounded
+ * memory. */
 #ifndef PROXY_MODEL_USAGE_H
 #define PROXY_MODEL_USAGE_H
 
@@ -31,6 +33,12 @@ struct model_usage {
     size_t len;
     int count; /* that the string before a colon names; -1 none */
     uint64_t number;
+    int key;         /* what that string means for an object that begins behind the colon */
+    uint32_t depth;  /* open objects and arrays */
+    uint32_t root;   /* depth within the answer's own object */
+    uint32_t outer;  /* the same within its message or response; 0: outside */
+    uint32_t inside; /* the same within the usage; 0: outside */
+    bool line_begins;
 };
 
 void model_usage_feed(struct model_usage *usage, const char *bytes, size_t len);

@@ -152,7 +152,7 @@ void policy_allow(const struct http_request *request, const struct entry *entry,
     out->allowed = true;
     out->reason = "ok";
     out->action = entry->websocket ? POLICY_UPGRADE : POLICY_FORWARD;
-    out->model = !service->egress && !service->git &&
+    out->model = !service->egress && !service->git && !out->graphql &&
                  (is_model_request(request, out->path) || (entry->websocket && service->model));
     out->upstream_path = mem_printf("%s%s%s", service->prefix, out->path, query);
 }

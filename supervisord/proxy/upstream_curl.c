@@ -469,7 +469,7 @@ static void add_header(struct curl_slist **list, const char *line, const char *e
     AUTO_FREE
     char *text = mem_strndup(line, len);
 
-    if (text[len - 1] == ':')
+    if (strchr(text, ':') == text + len - 1)
         text[len - 1] = ';';
     append_text(list, text);
     sodium_memzero(text, len);

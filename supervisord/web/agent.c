@@ -135,12 +135,14 @@ static void pass_on(struct web_conn *conn, const struct http_request *request)
 
 void agent_request(struct web_conn *conn, const struct http_request *request)
 {
+    if (is_worker(request)) {
+        web_respond_error(conn->http, 403, "denied", "these pages may have no service worker");
+        return;
+    }
     if (serve_own(conn, request))
         return;
     if (!method_known(request->method))
         web_respond_error(conn->http, 405, "method_not_allowed", "this method is not allowed here");
-    else if (is_worker(request))
-        web_respond_error(conn->http, 403, "denied", "these pages may have no service worker");
     else if (!is_signed_in(conn, request))
         deny(conn, request);
     else if (!comes_from_here(request))
@@ -162,8 +164,11 @@ int agent_login_url(struct web *web, const struct id *session, struct buf *out, 
     if (!web->local)
         return error_set(
             err, ERR_UNAVAILABLE, 0,
-            "an agent's own pages are shown on this machine only, and web.remoteListen "
-            "leaves out its loopback: let that be 0.0.0.0");
+            web->shared_port
+                ? "an agent's own pages are not shown: another program listens on this port "
+                  "of the other loopback address; let web.port be another one"
+                : "an agent's own pages are shown on this machine only, and web.remoteListen "
+                  "leaves out its loopback: let that be 0.0.0.0");
     if (run_pages_path(web->runs, session, &path, err) < 0)
         return -1;
     login_make_code(web->login, session->text, buf_text(&path), code);

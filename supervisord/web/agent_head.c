@@ -66,22 +66,24 @@ void agent_head_write(const struct http_request *request, const char *authorizat
 static bool goes_out(const char *name)
 {
     static const char *const names[] = {
-        "accept-ranges",       "cache-control",
-        "content-disposition", "content-encoding",
-        "content-range",       "content-language",
-        "content-type",        "etag",
-        "last-modified",       "vary",
+        "accept-ranges", "content-disposition", "content-encoding",
+        "content-range", "content-language",    "content-type",
+        "etag",          "last-modified",       "vary",
         "x-next-cursor",
     };
 
     return is_listed(names, ARRAY_LEN(names), name);
 }
 
-/* An address on the same pages: browsers take \ for /, and // begins another host. */
+/* An address on the same pages: browsers take \ for /, drop tabs, and // begins another host. */
 static bool stays_here(const char *location)
 {
-    return location != NULL && location[0] == '/' && location[1] != '/' &&
-           strchr(location, '\\') == NULL;
+    if (location == NULL || location[0] != '/' || location[1] == '/')
+        return false;
+    for (; *location != '\0'; location++)
+        if (*location == '\\' || (unsigned char)*location <= ' ' || *location == 0x7f)
+            return false;
+    return true;
 }
 
 /* The pages are whatever the sandbox says. They may load from and talk to their own host only, be
@@ -102,6 +104,9 @@ static void add_rules(struct http_headers *out, const char *host)
     http_headers_add(out, "Permissions-Policy",
                      "camera=(), display-capture=(), geolocation=(), hid=(), microphone=(), "
                      "midi=(), payment=(), serial=(), usb=()");
+    /* What was kept could come back as a worker's program, without a request that is judged. */
+    http_headers_add(out, "Cache-Control", "no-cache");
+    http_headers_add(out, "Vary", "Service-Worker");
     http_headers_add(out, "Referrer-Policy", "no-referrer");
     http_headers_add(out, "X-Content-Type-Options", "nosniff");
     http_headers_add(out, "X-DNS-Prefetch-Control", "off");

@@ -64,9 +64,12 @@ static void fail_with(struct relay *relay, const char *text)
 static void finish(struct relay *relay)
 {
     struct web_conn *conn = relay->conn;
+    bool tunnel = relay->tunnel;
 
     agent_relay_stop(conn);
     http_conn_end(conn->http);
+    if (tunnel) /* the browser's end must be heard, and nobody else would read on */
+        http_conn_resume_body(conn->http);
 }
 
 /* The answer

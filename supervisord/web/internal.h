@@ -140,7 +140,9 @@ struct web {
     char *origin;
     uint16_t port;
     bool remote;
-    bool local; /* listens on this machine's loopback too */
+    bool local;       /* listens on this machine's loopback too, and nobody else does */
+    int held;         /* the same port of the other loopback; -1: there is none */
+    bool shared_port; /* somebody else has that */
     char **names;
     size_t name_count;
     bool (*token_matches)(void *data, const char *token);

@@ -13,6 +13,7 @@
 #define DEFAULT_STREAMS 256
 #define FLUSH_MS 250
 #define PEER_GONE_SECONDS 60
+#define PORT_TRIES 16
 #define PORT_FILE_MAX 16
 
 /* Answers
@@ -140,6 +141,7 @@ static void on_changed(void *data, const struct id *session, const struct id *ru
 
 static void web_free(struct web *web)
 {
+    fd_close(&web->held);
     login_close(web->login);
     for (size_t i = 0; i < web->name_count; i++)
         free(web->names[i]);
@@ -286,8 +288,33 @@ static uint16_t load_port(const char *path)
     return str_parse_u64(text, UINT16_MAX, &port) ? (uint16_t)port : 0;
 }
 
+/* Browsers look for names that end in .localhost at either loopback, the other one first: whoever
+ * else listened there would be shown their cookies. */
+static const char *other_loopback(const char *listen)
+{
+    if (str_equal(listen, "127.0.0.1") || str_equal(listen, "0.0.0.0"))
+        return "::1";
+    return str_equal(listen, "::1") ? "127.0.0.1" : NULL;
+}
+
+static int take_port(struct web *web, const struct web_options *options, uint16_t wanted,
+                     struct error *err)
+{
+    const char *other = other_loopback(options->listen);
+    AUTO_CLOSE
+    int fd = listener_tcp_socket(options->listen, wanted, &web->port, err);
+
+    if (fd < 0 || other == NULL || listener_tcp_hold(other, web->port, &web->held, err) == 0)
+        return fd_steal(&fd);
+    if (options->port == 0)
+        return -1;
+    log_warn("web", "agents' own pages are not shown: %s", err->text);
+    web->shared_port = true;
+    return fd_steal(&fd);
+}
+
 /* The port of last time keeps old links valid; when it is taken, any will do. */
-static int open_socket(const struct web_options *options, uint16_t *port, struct error *err)
+static int open_socket(struct web *web, const struct web_options *options, struct error *err)
 {
     AUTO_FREE
     char *path = mem_printf("%s/web.port", options->state_dir);
@@ -295,21 +322,21 @@ static int open_socket(const struct web_options *options, uint16_t *port, struct
     struct error taken = ERROR_INIT;
     struct error kept = ERROR_INIT;
     char text[PORT_FILE_MAX];
-    int fd = listener_tcp_socket(options->listen, wanted, port, &taken);
+    int fd = take_port(web, options, wanted, &taken);
     int len;
 
-    if (fd < 0 && (options->port != 0 || wanted == 0)) {
+    if (fd < 0 && options->port != 0) {
         *err = taken;
         return -1;
     }
-    if (fd < 0) {
+    if (fd < 0 && wanted != 0)
         log_warn("web", "%s; taking another port, so older links are no longer valid", taken.text);
-        fd = listener_tcp_socket(options->listen, 0, port, err);
-    }
+    for (int i = 0; fd < 0 && i < PORT_TRIES; i++)
+        fd = take_port(web, options, 0, err);
     if (fd < 0)
         return -1;
-    len = snprintf(text, sizeof(text), "%u\n", (unsigned)*port);
-    if (*port != wanted && fd_replace_file(path, text, (size_t)len, 0600, &kept) < 0)
+    len = snprintf(text, sizeof(text), "%u\n", (unsigned)web->port);
+    if (web->port != wanted && fd_replace_file(path, text, (size_t)len, 0600, &kept) < 0)
         log_warn("web", "the port can't be kept for next time: %s", kept.text);
     return fd;
 }
@@ -346,7 +373,7 @@ static void take_options(struct web *web, const struct web_options *options)
     snprintf(web->cookie, sizeof(web->cookie), "sandbox-mcp-%u", (unsigned)web->port);
     web->max_streams = options->max_streams != 0 ? options->max_streams : DEFAULT_STREAMS;
     web->remote = options->remote;
-    web->local = is_local(options->listen);
+    web->local = is_local(options->listen) && !web->shared_port;
     web->token_matches = options->token_matches;
     web->token_data = options->token_data;
     web->names = mem_new_zero(options->name_count + 1, sizeof(*web->names));
@@ -383,7 +410,8 @@ int web_start(struct web **out, uv_loop_t *loop, struct runs *runs, struct store
         login_open(&web->login, options->state_dir, clock, err) < 0)
         goto fail;
     auth_prefix(web->key, web->prefix);
-    fd = open_socket(options, &web->port, err);
+    web->held = -1;
+    fd = open_socket(web, options, err);
     if (fd < 0)
         goto fail;
     take_options(web, options);

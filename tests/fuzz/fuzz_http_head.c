@@ -76,7 +76,10 @@ static void check_again(const struct http_request *request)
 
 static void check_request(const struct http_request *request)
 {
-    BUG_ON(http_headers_count_of(&request->headers, "host") != 1);
+    bool needs_host = request->minor > 0 || strcmp(request->method, "CONNECT") != 0;
+    size_t hosts = http_headers_count_of(&request->headers, "host");
+
+    BUG_ON(hosts > 1 || (hosts == 0 && needs_host));
     BUG_ON(http_headers_count_of(&request->headers, "content-length") > 1);
     BUG_ON(http_headers_count_of(&request->headers, "transfer-encoding") > 1);
     BUG_ON(http_headers_get(&request->headers, "content-length") != NULL &&

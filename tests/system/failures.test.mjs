@@ -38,7 +38,7 @@ const cut = finish => ({ status: 'completed', verdict: 'incomplete', success: fa
 // Where a minute without a sign of life is too long:
 const silent = [
     [
-        { fail: 'SLEEPS', name: 'a silent agent', want: failed('agent_stalled', /no sign of life .* for 1 minutes/, again), atLeastMs: 60000 },
+        { fail: 'SLEEPS', name: 'a silent agent', want: failed('agent_stalled', /no sign of life .* for 1 minute/, again), atLeastMs: 60000 },
         { fail: 'COMPUTES', name: 'a program that is silent but works', want: done(/DONE/), atLeastMs: 75000 },
     ],
     [{ fail: 'SLEEPS', name: 'an agent that is stopped in its tracks', want: failed('agent_stalled', /no sign of life/, again), atLeastMs: 60000,

@@ -95,7 +95,8 @@ test('who may see an agent\'s own pages, and what they may do', { timeout: 60000
     for (const from of [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'no-cors' }, { origin: second.origin }, { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'cors' }])
         assert.equal((await ask(port, '/echo', { headers: { ...headers, ...from } })).status, 403, JSON.stringify(from));
     assert.equal((await ask(port, '/echo', { headers: { ...headers, 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' } })).status, 200, 'typed');
-    assert.equal((await ask(port, '/echo', { headers: { ...headers, 'service-worker': 'script' } })).status, 403);
+    for (const file of ['/echo', '/login', '/static/base.js'])
+        assert.equal((await ask(port, file, { headers: { ...headers, 'service-worker': 'script' } })).status, 403, file);
     for (const method of ['OPTIONS', 'TRACE', 'PROPFIND'])
         assert.equal((await ask(port, '/echo', { method, headers })).status, 405, method);
 
@@ -273,9 +274,10 @@ test('OpenCode\'s own pages of a live run', { timeout: 900000 }, () => withLab({
             frame.src = addresses[0];
             document.body.append(frame);
             return { reached: await Promise.all(addresses.map(reach)), cookie: document.cookie.includes('sandbox'), opened: opened === null,
-                worker: await navigator.serviceWorker.register('/assets/x.js').then(() => 'registered', () => 'refused'), opener: window.opener === null };
+                worker: (await Promise.all(['/assets/x.js', '/static/base.js'].map(file => navigator.serviceWorker.register(file, { type: 'module', updateViaCache: 'all' })
+                    .then(() => 'registered', () => 'refused')))).join(), opener: window.opener === null };
         }, [`${new URL(board.url()).origin}/api/runs`, 'http://127.0.0.1:1/', 'http://localhost/']);
-        assert.deepEqual(tries, { reached: ['refused', 'refused', 'refused'], cookie: false, opened: true, worker: 'refused', opener: true });
+        assert.deepEqual(tries, { reached: ['refused', 'refused', 'refused'], cookie: false, opened: true, worker: 'refused,refused', opener: true });
         browser.problems.length = 0; // the browser has said what it refused
         const listens = page.waitForResponse(answer => answer.url().endsWith('/global/event'), { timeout: 120000 });
         await page.reload();

@@ -165,3 +165,26 @@ TEST(a_bad_address_is_refused)
     CHECK_EQ(listener_tcp_socket("8.8.8.8", 0, NULL, &err), -1);
     CHECK_EQ(err.code, ERR_SYSTEM);
 }
+
+TEST(a_port_is_held_against_everybody_else)
+{
+    struct error err = ERROR_INIT;
+    uint16_t port = 0;
+    int held = -1;
+    int other = -1;
+    int fd = listener_tcp_socket("127.0.0.1", 0, &port, &err);
+
+    CHECK(fd >= 0);
+    CHECK_EQ(listener_tcp_hold("127.0.0.1", port, &held, &err), -1);
+    CHECK_EQ(err.code, ERR_CONFLICT);
+    close(fd);
+    CHECK_EQ(listener_tcp_hold("127.0.0.1", port, &held, &err), 0);
+    CHECK(held >= 0);
+    CHECK_EQ(listener_tcp_socket("127.0.0.1", port, NULL, &err), -1);
+    CHECK_EQ(err.sys, EADDRINUSE);
+    CHECK_EQ(listener_tcp_hold("192.0.2.1", port, &other, &err), 0); /* nobody's address here */
+    CHECK_EQ(other, -1);
+    CHECK_EQ(listener_tcp_hold("box.lan", port, &other, &err), -1);
+    CHECK_EQ(err.code, ERR_INVALID);
+    close(held);
+}

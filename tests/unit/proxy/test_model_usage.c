@@ -32,11 +32,23 @@ static const struct {
       "\"candidatesTokenCount\":9,\"thoughtsTokenCount\":11,\"totalTokenCount\":120}}\n\n",
       { .input = 60, .output = 20, .cache_read = 40 } },
     /* No sum of those can overflow. */
-    { "{\"input_tokens\":99999999999999999999999999,\"cached_tokens\":99999999999999999999}",
+    { "{\"usage\":{\"input_tokens\":99999999999999999999999999,\"cached_tokens\":"
+      "99999999999999999999}}",
       { .cache_read = 1000000000 } },
-    { "{\"input_tokens\":null,\"output_tokens\":-5}", { 0 } },
-    { "\"input_tokens\":5\"output_tokens\":6", { .input = 5, .output = 6 } },
-    { "{\"a\":\"unended\n{\"output_tokens\":6}", { .output = 6 } },
+    { "{\"usage\":{\"input_tokens\":null,\"output_tokens\":-5}}", { 0 } },
+    { "{\"usage\":{\"input_tokens\":5\"output_tokens\":6", { .input = 5, .output = 6 } },
+    { "data: {\"a\":{\"b\":\"unended\n\ndata: {\"usage\":{\"output_tokens\":6}}", { .output = 6 } },
+    { "[{\n  \"usageMetadata\": {\n    \"promptTokenCount\": 4\n  }\n}\n,\n{\"usageMetadata\":"
+      "{\"candidatesTokenCount\":2}}]",
+      { .input = 4, .output = 2 } },
+    { "{\"response\":{\"usageMetadata\":{\"promptTokenCount\":3}}}", { .input = 3 } },
+    /* What a request can have an answer say of itself counts for nothing. */
+    { "data: {\"response\":{\"tools\":[{\"parameters\":{\"default\":{\"input_tokens\":1}}}]}}\n\n",
+      { 0 } },
+    { "data: {\"response\":{\"tools\":[{\"usage\":{\"input_tokens\":1}}]}}\n\n", { 0 } },
+    { "{\"metadata\":{\"response\":{\"usage\":{\"input_tokens\":1}}},\"input_tokens\":2}", { 0 } },
+    { "{\"metadata\":{\"usage\":{\"input_tokens\":1}},\"usage\":{\"input_tokens\":9}}",
+      { .input = 9 } },
 };
 
 TEST(the_greatest_of_each_number_counts_however_it_is_cut)

@@ -97,12 +97,15 @@ TEST(an_agent_says_nothing_to_a_browser_but_what_its_pages_are)
     CHECK_EQ(answer(200, "Content-Type", "text/css", &out), 0);
     CHECK_STR(http_headers_get(&out, "content-type"), "text/css");
     http_headers_finish(&out);
+    CHECK_EQ(answer(200, "Cache-Control", "max-age=31536000", &out), 0);
+    CHECK_STR(http_headers_get(&out, "cache-control"), "no-cache");
+    http_headers_finish(&out);
 }
 
 TEST(an_agent_leads_nowhere_else)
 {
-    static const char *const away[] = { "http://x.localhost:1/", "//x",        "/\\x", "x", "",
-                                        "javascript:1",          "/a\\..\\\\x" };
+    static const char *const away[] = { "http://x.localhost:1/", "//x",         "/\\x",  "x",   "",
+                                        "javascript:1",          "/a\\..\\\\x", "/\t/x", "/ /x" };
     struct http_headers out;
 
     for (size_t i = 0; i < ARRAY_LEN(away); i++) {
