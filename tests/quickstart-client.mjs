@@ -73,17 +73,20 @@ async function main() {
     fs.writeFileSync(file, started.runId); // at once: who breaks off can cancel it
 
     const ended = ['completed', 'failed', 'cancelled', 'interrupted'];
-    const shown = new Set();
+    const steps = ['text', 'tool', 'question', 'permission', 'refused', 'retry', 'error'];
+    let seen = 0;
     let where = '';
     let view;
     do {
         view = await tool('opencode_get_result', { runId: started.runId, waitSeconds: 1 });
         if (view.phase && !ended.includes(view.status) && view.phase !== where)
             console.log(`  ${where = view.phase}`);
-        for (const step of [...view.steps ?? []].reverse()) { // the newest comes first
-            if (step.text && !shown.has(step.number))
+        for (let more = true; more; ) {
+            const log = await tool('opencode_get_log', { runId: started.runId, after: seen });
+            for (const step of log.events.filter(one => steps.includes(one.kind) && one.text))
                 console.log(`    ${shortened(step.text.split('\n')[0], 100)}`);
-            shown.add(step.number);
+            more = log.hasMore && log.cursor > seen;
+            seen = log.cursor;
         }
     } while (!ended.includes(view.status));
     console.log(`  ${view.status}`);

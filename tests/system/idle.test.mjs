@@ -21,7 +21,7 @@ async function checkSleeping(t, pid) {
     assert.ok(calls.every(line => !/ = /.test(line) || / <detached/.test(line)), `woke up: ${traced.stderr}`);
 }
 
-test('an idle supervisor sleeps and is small', { timeout: 600000 }, t => withLab({ bin: 'release', secret: false }, async lab => {
+test('an idle supervisor sleeps and is small', { timeout: 600000 }, t => withLab({ bin: 'release', secret: false, config: () => ({ retention: { mirrorDays: 0 } }) }, async lab => {
     const pid = lab.supervisor.pid;
     await checkSleeping(t, pid);
     const resident = statusNumber(pid, 'VmRSS');
