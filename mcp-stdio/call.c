@@ -127,27 +127,29 @@ void call_ask(struct call *call, enum method method, const char *body, uint64_t 
     call->deadline_ms = call->sent_ms + wait_ms + answer_ms(method);
 }
 
+static void write_about(struct buf *body, const char *name, const char *id)
+{
+    struct json_writer writer;
+
+    json_write_init(&writer, body);
+    json_write_object(&writer);
+    json_member_string(&writer, name, id);
+    json_write_object_end(&writer);
+}
+
 void call_ask_run(struct call *call, enum method method, const char *run_id)
 {
     AUTO_BUF struct buf body = BUF_INIT(1024);
-    struct json_writer writer;
 
-    json_write_init(&writer, &body);
-    json_write_object(&writer);
-    json_member_string(&writer, "runId", run_id);
-    json_write_object_end(&writer);
+    write_about(&body, "runId", run_id);
     call_ask(call, method, buf_text(&body), 0);
 }
 
 void call_follow_session(struct call *call, const char *session_id)
 {
     AUTO_BUF struct buf body = BUF_INIT(1024);
-    struct json_writer writer;
 
-    json_write_init(&writer, &body);
-    json_write_object(&writer);
-    json_member_string(&writer, "sessionId", session_id);
-    json_write_object_end(&writer);
+    write_about(&body, "sessionId", session_id);
     call->events_id = backend_send(call->calls->backend, METHOD_SESSION_WATCH, buf_text(&body));
 }
 

@@ -31,6 +31,12 @@ enum body_gate_state body_gate_refuse(struct body_gate *gate, int status, const 
     return BODY_GATE_SHUT;
 }
 
+void body_gate_shut(struct body_gate *gate, const char *message)
+{
+    gate->state = body_gate_refuse(gate, 413, gate->kind->too_large, message);
+    buf_finish(&gate->held);
+}
+
 static enum body_gate_state look(struct body_gate *gate, bool ended)
 {
     gate->state = gate->kind->look(gate, ended);
@@ -52,17 +58,10 @@ enum body_gate_state body_gate_feed(struct body_gate *gate, const char *data, si
     }
     buf_append(&gate->held, data, len);
     if (gate->held.failed) {
-        buf_finish(&gate->held);
-        return gate->state = body_gate_refuse(gate, 413, gate->kind->too_large,
-                                              "the start of the body is too large to be judged");
+        body_gate_shut(gate, "the start of the body is too large to be judged");
+        return BODY_GATE_SHUT;
     }
     return look(gate, false);
-}
-
-void body_gate_shut(struct body_gate *gate, const char *message)
-{
-    gate->state = body_gate_refuse(gate, 413, gate->kind->too_large, message);
-    buf_finish(&gate->held);
 }
 
 enum body_gate_state body_gate_end(struct body_gate *gate)
