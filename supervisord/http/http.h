@@ -95,9 +95,6 @@ struct http_response_head {
 int http_response_check(const char *data, size_t len, struct http_response_head *head,
                         struct error *err);
 void http_response_head_finish(struct http_response_head *head);
-/* Appends to OUT what the client of a WebSocket is answered of HEAD, a service's own 101 (RFC 6455
- * 4.2.2): nothing but the change of protocol and what was agreed. */
-void http_upgrade_answer(const struct http_response_head *head, struct http_headers *out);
 
 /* Where a reader of chunked framing is. */
 enum http_chunk_state {

@@ -155,17 +155,3 @@ void http_response_head(struct buf *out, const struct http_response *response, i
         buf_append_str(out, "Connection: close\r\n");
     buf_append_str(out, "\r\n");
 }
-
-void http_upgrade_answer(const struct http_response_head *head, struct http_headers *out)
-{
-    static const char *const names[] = { "sec-websocket-accept", "sec-websocket-protocol" };
-
-    http_headers_add(out, "Connection", "Upgrade");
-    http_headers_add(out, "Upgrade", "websocket");
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        const char *value = http_headers_get(&head->headers, names[i]);
-
-        if (value != NULL)
-            http_headers_add(out, names[i], value);
-    }
-}

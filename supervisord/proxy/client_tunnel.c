@@ -38,7 +38,7 @@ static bool on_relay_answer(void *data, const struct http_response_head *head)
     exchange->begun = true;
     exchange->status = 101;
     http_headers_init(&headers);
-    http_upgrade_answer(head, &headers);
+    upgrade_answer(head, &headers);
     http_conn_begin_tunnel(conn->http, 101, &headers);
     http_headers_finish(&headers);
     return true;

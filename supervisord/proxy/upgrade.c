@@ -84,3 +84,17 @@ bool upgrade_accepted(const struct http_request *request, const struct http_resp
            http_headers_count_of(headers, "sec-websocket-protocol") <= 1 &&
            protocol_offered(request, http_headers_get(headers, "sec-websocket-protocol"));
 }
+
+void upgrade_answer(const struct http_response_head *head, struct http_headers *out)
+{
+    static const char *const names[] = { "sec-websocket-accept", "sec-websocket-protocol" };
+
+    http_headers_add(out, "Connection", "Upgrade");
+    http_headers_add(out, "Upgrade", "websocket");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = http_headers_get(&head->headers, names[i]);
+
+        if (value != NULL)
+            http_headers_add(out, names[i], value);
+    }
+}

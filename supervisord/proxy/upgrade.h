@@ -13,5 +13,7 @@ void upgrade_write(struct buf *out, const struct service *service, const char *p
                    const struct http_request *request, const struct buf *lines);
 /* The service agreed to just what REQUEST asked for. */
 bool upgrade_accepted(const struct http_request *request, const struct http_response_head *head);
+/* What the client is answered. */
+void upgrade_answer(const struct http_response_head *head, struct http_headers *out);
 
 #endif

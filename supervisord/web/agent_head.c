@@ -116,6 +116,21 @@ static void add_rules(struct http_headers *out, const char *host)
     free(policy);
 }
 
+/* The browser finds out whether it is the answer to its key. */
+static void add_socket(const struct http_response_head *head, struct http_headers *out)
+{
+    static const char *const names[] = { "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol" };
+
+    http_headers_add(out, "Connection", "Upgrade");
+    http_headers_add(out, "Upgrade", "websocket");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = http_headers_get(&head->headers, names[i]);
+
+        if (value != NULL)
+            http_headers_add(out, names[i], value);
+    }
+}
+
 int agent_head_answer(const struct http_response_head *head, const char *host,
                       struct http_headers *out, struct error *err)
 {
@@ -128,7 +143,7 @@ int agent_head_answer(const struct http_response_head *head, const char *host,
         (!stays_here(location) || http_headers_count_of(&head->headers, "location") > 1))
         return error_set(err, ERR_UNAVAILABLE, 0, "the agent's page leads away from itself");
     if (head->status == 101) {
-        http_upgrade_answer(head, out); /* the browser judges the answer to its key */
+        add_socket(head, out);
         return 0;
     }
     for (size_t i = 0; i < head->headers.count; i++) {
